@@ -1,0 +1,121 @@
+// Bindings as globals, and functions of the peer as functions.
+//
+// A binding's first segment is a global accessor that cannot be reconfigured. Assigning to it shadows the binding
+// until the next eval begins; functions and namespaces are frozen. So no script can damage a binding for a later one.
+
+const slots = { __proto__: null };
+let shadows = newList();
+
+const nameFunction = (value, name) =>
+  ReflectDefineProperty(value, "name", { __proto__: null, value: name, configurable: true });
+
+const bindingFunction = (name, segment) => {
+  const call = function () {
+    return host.call(name, arguments.length, arguments[0]);
+  };
+  nameFunction(call, segment);
+  return ObjectFreeze(call);
+};
+
+// A tree node is a binding's full name, or a null-prototype object of further nodes.
+const build = (node, segment) => {
+  if (typeof node === "string") return bindingFunction(node, segment);
+  const namespace = {};
+  const keys = ReflectOwnKeys(node);
+  for (let i = 0; i < keys.length; i++) {
+    const value = build(node[keys[i]], keys[i]);
+    ReflectDefineProperty(namespace, keys[i], { __proto__: null, value, enumerable: true });
+  }
+  return ObjectFreeze(namespace);
+};
+
+const defineSlot = (segment) => {
+  const slot = { __proto__: null, node: undefined, value: undefined, shadow: undefined, isShadowed: false };
+  slots[segment] = slot;
+  const get = () => {
+    if (slot.isShadowed) return slot.shadow;
+    if (slot.node === undefined) throw new ReferenceError(`${segment} is not defined`);
+    return (slot.value ??= build(slot.node, segment));
+  };
+  const set = (value) => {
+    if (!slot.isShadowed) shadows[shadows.length] = slot;
+    slot.isShadowed = true;
+    slot.shadow = value;
+  };
+  ReflectDefineProperty(globalThis, segment, { __proto__: null, get, set, enumerable: false, configurable: false });
+  return slot;
+};
+
+// `segments` is a flat list: for each binding its number of segments, the segments, then its full name.
+exports.setBindings = (segments) => {
+  const tree = { __proto__: null };
+  for (let i = 0; i < segments.length; ) {
+    const last = i + segments[i];
+    let node = tree;
+    for (i++; i < last; i++) node = node[segments[i]] ??= { __proto__: null };
+    node[segments[i++]] = segments[i++];
+  }
+  const known = ReflectOwnKeys(slots);
+  for (let i = 0; i < known.length; i++) {
+    slots[known[i]].node = undefined;
+    slots[known[i]].value = undefined;
+  }
+  const wanted = ReflectOwnKeys(tree);
+  for (let i = 0; i < wanted.length; i++) (slots[wanted[i]] ?? defineSlot(wanted[i])).node = tree[wanted[i]];
+};
+
+// A name that is a binding no more keeps what a script gave it, like any other global.
+exports.dropShadows = () => {
+  if (shadows.length === 0) return;
+  const kept = newList();
+  for (let i = 0; i < shadows.length; i++) {
+    const slot = shadows[i];
+    if (slot.node === undefined) kept[kept.length] = slot;
+    else {
+      slot.isShadowed = false;
+      slot.shadow = undefined;
+    }
+  }
+  shadows = kept;
+};
+
+// A function of the peer. The same reference gives the same function; when it is collected, all that were received
+// are given back at once.
+const imported = new Map();
+const released = new FinalizationRegistry((id) => {
+  const entry = MapGet(imported, id);
+  if (entry !== undefined && WeakRefDeref(entry.weak) === undefined) {
+    MapDelete(imported, id);
+    host.release(id, entry.count);
+  }
+});
+const FinalizationRegister = uncurry(FinalizationRegistry.prototype.register);
+
+exports.importFunction = (id, name) => {
+  const entry = MapGet(imported, id);
+  const known = entry === undefined ? undefined : WeakRefDeref(entry.weak);
+  if (known !== undefined) {
+    entry.count++;
+    return known;
+  }
+  const call = function () {
+    return host.callReference(id, arguments);
+  };
+  nameFunction(call, name);
+  const count = entry === undefined ? 1 : entry.count + 1;
+  MapSet(imported, id, { __proto__: null, weak: new WeakRef(call), count });
+  FinalizationRegister(released, call, id);
+  return call;
+};
+exports.forgetImports = () => MapClear(imported);
+exports.importCount = () => MapSize(imported);
+
+// A write to a const in the eval that declares it is rewritten to a write to this.
+const readonly = new Proxy({ __proto__: null }, {
+  __proto__: null,
+  get: (_, name) => globalThis[name],
+  set: (_, name) => {
+    throw new TypeError(`'${name}' is read-only`);
+  },
+});
+ReflectDefineProperty(globalThis, "__readonly", { __proto__: null, value: readonly });

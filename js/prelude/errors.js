@@ -1,0 +1,79 @@
+// Errors on their way out (what the client is told of a thrown value) and in (what a failed call throws).
+
+// Errors made here carry the answer of a binding: `code` and `data` are the peer's.
+const bindingErrors = new WeakSet();
+const WeakSetAdd = uncurry(WeakSet.prototype.add);
+
+const hidden = (object, key, value) =>
+  ReflectDefineProperty(object, key, { __proto__: null, value, writable: true, configurable: true, enumerable: false });
+
+const read = (object, key) => {
+  try {
+    return object[key];
+  } catch {
+    return undefined;
+  }
+};
+const readText = (object, key) => {
+  const value = read(object, key);
+  return typeof value === "string" ? value : undefined;
+};
+const stackOf = (error) => {
+  const stack = readText(error, "stack");
+  return stack === undefined ? "" : stack;
+};
+
+// "ReferenceError: foo is not defined" for an error, the value as console.log shows it for anything else.
+const header = (thrown) => {
+  if (!ErrorIsError(thrown)) return typeof thrown === "string" ? thrown : inspect(thrown);
+  const name = readText(thrown, "name") ?? "Error";
+  const message = readText(thrown, "message") ?? "";
+  return message === "" ? name : `${name}: ${message}`;
+};
+exports.thrownHeader = header;
+
+exports.errorParts = (error) => {
+  const parts = [read(error, "name"), read(error, "message"), stackOf(error)];
+  for (let i = 0; i < 2; i++) if (typeof parts[i] !== "string") parts[i] = i === 0 ? "Error" : "";
+  if (ObjectHasOwn(error, "cause")) parts[3] = read(error, "cause");
+  return parts;
+};
+
+// [header, name, message, stack, hasCause, cause, code, data]: code is undefined unless a binding's answer was thrown.
+exports.describeThrown = (thrown) => {
+  if (!ErrorIsError(thrown)) return [header(thrown), "", "", "", false];
+  const parts = [header(thrown), readText(thrown, "name") ?? "Error", readText(thrown, "message") ?? "", stackOf(thrown)];
+  let hasCause = false;
+  try {
+    hasCause = ObjectHasOwn(thrown, "cause");
+  } catch {}
+  parts[4] = hasCause;
+  parts[5] = hasCause ? read(thrown, "cause") : undefined;
+  if (WeakSetHas(bindingErrors, thrown)) {
+    parts[6] = read(thrown, "code");
+    parts[7] = read(thrown, "data");
+  }
+  return parts;
+};
+
+const errorClasses = {
+  __proto__: null, Error, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError,
+};
+exports.makeError = (name, message, stack, hasCause, cause) => {
+  const Class = errorClasses[name] ?? Error;
+  const error = new Class(message ?? "");
+  if (name !== undefined && Class.name !== name) hidden(error, "name", name);
+  if (stack !== undefined) hidden(error, "stack", stack);
+  if (hasCause) hidden(error, "cause", cause);
+  return error;
+};
+
+// What `await someBinding()` throws: the peer's message, code and data; `name` is the kind.
+exports.makeBindingError = (name, message, code, data) => {
+  const error = new Error(message);
+  hidden(error, "name", name);
+  error.code = code;
+  if (data !== undefined) error.data = data;
+  WeakSetAdd(bindingErrors, error);
+  return error;
+};

@@ -1,0 +1,77 @@
+//! Every limit of a session and of a connection, as a setting with its default.
+//!
+//! One place, so that an operator sees them all, and so that no queue, table or buffer is without one. The defaults
+//! are those of `docs/protocol.md`; each has a test at it and one past it.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! limits {
+    ($($(#[$doc:meta])* $name:ident: $type:ty = $default:expr,)*) => {
+        /// The limits of a session and its connection.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct Limits { $($(#[$doc])* pub $name: $type,)* }
+
+        impl Default for Limits {
+            fn default() -> Self {
+                Self { $($name: $default,)* }
+            }
+        }
+    };
+}
+
+limits! {
+    /// Longest message, both ways. A longer one closes the connection with 1009.
+    message_bytes_max: usize = 16 << 20,
+    /// Largest value of an eval or of a call, as JSON. Past it: `ResultTooLarge`.
+    result_bytes_max: usize = 8 << 20,
+    /// Evals that wait behind the running one. Past it: `QueueFull`.
+    queued_evals_max: usize = 256,
+    /// Console output kept for one eval; the rest is counted in `consoleDropped`.
+    console_bytes_max: usize = 1 << 20,
+    /// Nesting of a value, both ways. Past it: `Unserializable` going out, `InvalidParams` coming in.
+    value_depth_max: usize = 100,
+    /// CPU time of one eval, in milliseconds. Past it: `Timeout`.
+    cpu_ms_max: u64 = 5_000,
+    /// Time of one eval by the clock, in milliseconds. Past it: `Timeout`.
+    wall_ms_max: u64 = 60_000,
+    /// JavaScript heap of a session. Past it: `MemoryLimit`.
+    memory_bytes_max: usize = 64 << 20,
+    /// JavaScript stack of a session. Past it: `StackOverflow`.
+    stack_bytes_max: usize = 512 << 10,
+    /// Timers a session may have pending. Past it `setTimeout` throws a `RangeError`.
+    timers_max: usize = 10_000,
+    /// Live function references, each way. Past it: `TooManyRefs`.
+    references_max: usize = 10_000,
+    /// Binding calls of one eval. Past it: `TooManyCalls`.
+    calls_per_eval_max: u64 = 1_000,
+    /// Invokes inside invokes. Past it: `TooDeep`.
+    invoke_depth_max: u32 = 32,
+    /// Requests of the client that wait for their answer, evals included. Past it: `Busy`.
+    requests_open_max: usize = 1_024,
+    /// Outcomes of keyed evals that a session remembers.
+    keyed_outcomes_max: usize = 256,
+    /// Bytes that these outcomes may take together.
+    keyed_bytes_max: usize = 8 << 20,
+    /// CPU time for jobs and timers left over when no eval runs, in milliseconds a minute.
+    background_cpu_ms_per_minute: u64 = 1_000,
+    /// Time a binding call may take unless its declaration says otherwise, in milliseconds. Past it: `Timeout`.
+    binding_ms_max: u64 = 30_000,
+    /// How long a call to a client binding waits for the client to come back, in milliseconds.
+    /// With 0 such a call fails with `PeerGone` at once.
+    client_grace_ms: u64 = 0,
+}
+
+impl Limits {
+    /// [`Self::cpu_ms_max`] as a duration.
+    pub fn cpu_max(&self) -> Duration {
+        Duration::from_millis(self.cpu_ms_max)
+    }
+
+    /// [`Self::wall_ms_max`] as a duration.
+    pub fn wall_max(&self) -> Duration {
+        Duration::from_millis(self.wall_ms_max)
+    }
+}

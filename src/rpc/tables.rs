@@ -1,0 +1,236 @@
+//! Who waits for which answer: one table a direction, two key types, ids never reused.
+//!
+//! Our ids are counted from 1, so an answer can be classified without remembering the past: below `next` and not
+//! waiting means that it was settled or given up. Only those given up are remembered, and only a bounded number.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use super::Id;
+
+/// How many given-up ids are remembered to tell a late answer (`stale`) from a second one (`duplicate`).
+/// Enough for a burst of timeouts; older ones count as duplicates, which are ignored just the same.
+const ABANDONED_REMEMBERED_MAX: usize = 1024;
+
+/// The id of a request that we sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OurId(pub u64);
+
+/// The table has no room: a typed refusal, not an overwrite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Full;
+
+/// What an answer from the peer turns out to be.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Answer<T> {
+    /// Somebody waits for it.
+    Expected(T),
+    /// We never sent that id.
+    Unknown,
+    /// It was answered before.
+    Duplicate,
+    /// We gave up on it before.
+    Stale,
+}
+
+impl<T> Answer<T> {
+    /// The name under which ignored answers are counted; `None` for an expected one.
+    pub fn stray(&self) -> Option<&'static str> {
+        match self {
+            Self::Expected(_) => None,
+            Self::Unknown => Some("unknown"),
+            Self::Duplicate => Some("duplicate"),
+            Self::Stale => Some("stale"),
+        }
+    }
+}
+
+/// The requests that we sent and that wait for their answer.
+#[derive(Debug)]
+pub struct Outbound<T> {
+    next: u64,
+    waiting: HashMap<u64, T>,
+    abandoned: VecDeque<u64>,
+    waiting_max: usize,
+}
+
+impl<T> Outbound<T> {
+    /// A table for at most `waiting_max` requests in flight.
+    pub fn new(waiting_max: usize) -> Self {
+        Self { next: 1, waiting: HashMap::new(), abandoned: VecDeque::new(), waiting_max }
+    }
+
+    /// Takes a new id for a request whose answer goes to `waiter`.
+    pub fn open(&mut self, waiter: T) -> Result<OurId, Full> {
+        if self.waiting.len() >= self.waiting_max {
+            return Err(Full);
+        }
+        let id = self.next;
+        self.next += 1;
+        self.waiting.insert(id, waiter);
+        Ok(OurId(id))
+    }
+
+    /// An answer came.
+    pub fn settle(&mut self, id: &Id) -> Answer<T> {
+        let Some(id) = id.as_u64().filter(|id| (1..self.next).contains(id)) else {
+            return Answer::Unknown;
+        };
+        match self.waiting.remove(&id) {
+            Some(waiter) => Answer::Expected(waiter),
+            None if self.abandoned.contains(&id) => Answer::Stale,
+            None => Answer::Duplicate,
+        }
+    }
+
+    /// We no longer wait for this one; its answer, should it come, is stale.
+    pub fn abandon(&mut self, id: OurId) -> Option<T> {
+        let waiter = self.waiting.remove(&id.0)?;
+        if self.abandoned.len() == ABANDONED_REMEMBERED_MAX {
+            self.abandoned.pop_front();
+        }
+        self.abandoned.push_back(id.0);
+        Some(waiter)
+    }
+
+    /// The connection is over: everybody who still waits.
+    pub fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
+        self.waiting.drain().map(|(_, waiter)| waiter)
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+}
+
+/// Why a request of the peer is not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InboundRefusal {
+    /// That id is still in flight.
+    InFlight,
+    /// Too many are in flight.
+    Full,
+}
+
+/// The requests of the peer that we have not answered yet.
+#[derive(Debug)]
+pub struct Inbound {
+    open: HashSet<Id>,
+    open_max: usize,
+}
+
+impl Inbound {
+    /// A table for at most `open_max` unanswered requests.
+    pub fn new(open_max: usize) -> Self {
+        Self { open: HashSet::new(), open_max }
+    }
+
+    /// Takes a request in, unless its id is still in flight.
+    pub fn admit(&mut self, id: &Id) -> Result<(), InboundRefusal> {
+        if self.open.contains(id) {
+            return Err(InboundRefusal::InFlight);
+        }
+        if self.open.len() >= self.open_max {
+            return Err(InboundRefusal::Full);
+        }
+        self.open.insert(id.clone());
+        Ok(())
+    }
+
+    /// It is answered: the id may come again. `false` if it was not open.
+    pub fn finish(&mut self, id: &Id) -> bool {
+        self.open.remove(id)
+    }
+
+    /// How many are unanswered.
+    pub fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Whether all are answered.
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn id(number: u64) -> Id {
+        Id::from(number)
+    }
+
+    #[test]
+    fn second_answer_is_a_duplicate() {
+        let mut table = Outbound::new(4);
+        assert_eq!(table.open("a"), Ok(OurId(1)));
+        assert_eq!(table.settle(&id(1)), Answer::Expected("a"));
+        assert_eq!(table.settle(&id(1)), Answer::Duplicate);
+    }
+
+    #[test]
+    fn answer_after_giving_up_is_stale_and_a_foreign_id_unknown() {
+        let mut table = Outbound::new(4);
+        let one = table.open("a").unwrap();
+        assert_eq!(table.abandon(one), Some("a"));
+        assert_eq!(table.abandon(one), None);
+        assert_eq!(table.settle(&id(1)), Answer::Stale);
+        assert_eq!(table.settle(&id(2)), Answer::Unknown);
+        assert_eq!(table.settle(&Id::Text("1".into())), Answer::Unknown);
+    }
+
+    #[test]
+    fn a_full_table_refuses_and_recovers() {
+        let mut table = Outbound::new(2);
+        let first = table.open(1).unwrap();
+        assert_eq!(table.open(2), Ok(OurId(2)));
+        assert_eq!(table.open(3), Err(Full));
+        table.abandon(first);
+        assert_eq!(table.open(3), Ok(OurId(3)));
+    }
+
+    #[test]
+    fn an_id_in_flight_is_refused_and_free_again_after_its_answer() {
+        let mut table = Inbound::new(2);
+        assert_eq!(table.admit(&id(5)), Ok(()));
+        assert_eq!(table.admit(&id(5)), Err(InboundRefusal::InFlight));
+        assert_eq!(table.admit(&Id::Text("5".into())), Ok(()));
+        assert_eq!(table.admit(&id(6)), Err(InboundRefusal::Full));
+        assert!(table.finish(&id(5)));
+        assert!(!table.finish(&id(5)));
+        assert_eq!(table.admit(&id(5)), Ok(()));
+    }
+
+    proptest! {
+        /// Whatever the order of sends, answers and give-ups, each id is expected at most once and never reused.
+        #[test]
+        fn every_id_is_expected_at_most_once(steps in proptest::collection::vec((0u8..3, 1u64..40), 0..200)) {
+            let mut table = Outbound::new(16);
+            let (mut issued, mut given_up, mut settled) = (0, HashSet::new(), HashSet::new());
+            for (step, number) in steps {
+                match step {
+                    0 => if let Ok(OurId(new)) = table.open(()) {
+                        prop_assert_eq!(new, issued + 1);
+                        issued = new;
+                    },
+                    1 => if table.abandon(OurId(number)).is_some() {
+                        prop_assert!(!settled.contains(&number) && given_up.insert(number));
+                    },
+                    _ => match table.settle(&id(number)) {
+                        Answer::Expected(()) => prop_assert!(!given_up.contains(&number) && settled.insert(number)),
+                        Answer::Unknown => prop_assert!(number > issued),
+                        Answer::Duplicate => prop_assert!(settled.contains(&number)),
+                        Answer::Stale => prop_assert!(given_up.contains(&number)),
+                    },
+                }
+            }
+        }
+    }
+}

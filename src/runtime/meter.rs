@@ -1,0 +1,153 @@
+//! CPU time of the script that runs, and the word to stop.
+//!
+//! The interrupt handler asks the meter; the session reads and resets it between turns. Time is counted only while
+//! JavaScript runs: a script that waits for a binding, or for its neighbours, is not charged.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use crate::rpc::Kind;
+
+/// How long a script runs before its neighbours are served.
+/// Short enough that eight endless loops on two cores leave a neighbour's answer under 15 ms, long enough that the
+/// switch costs nothing.
+pub(crate) const SLICE: Duration = Duration::from_millis(2);
+
+/// Why a script was stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// Its CPU time is used up.
+    Cpu,
+    /// Its time by the clock is used up.
+    Wall,
+    /// Somebody cancelled it.
+    Cancelled,
+    /// The session ends.
+    Closed,
+}
+
+impl Stop {
+    /// The kind under which the client hears of it.
+    pub(crate) fn kind(self) -> Kind {
+        match self {
+            Self::Cpu | Self::Wall => Kind::Timeout,
+            Self::Cancelled => Kind::Cancelled,
+            Self::Closed => Kind::SessionClosed,
+        }
+    }
+}
+
+/// What the interrupt handler does next.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Run on.
+    Continue,
+    /// Let the others run, then ask again.
+    Suspend,
+    /// End the script.
+    Stop,
+}
+
+/// Counts CPU time for one session.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    slice_start: Cell<Instant>,
+    spent: Cell<Duration>,
+    budget: Cell<Duration>,
+    stop: Cell<Option<Stop>>,
+}
+
+impl Meter {
+    /// A meter with nothing spent and no budget.
+    pub(crate) fn new() -> Self {
+        Self {
+            slice_start: Cell::new(Instant::now()),
+            spent: Cell::new(Duration::ZERO),
+            budget: Cell::new(Duration::ZERO),
+            stop: Cell::new(None),
+        }
+    }
+
+    /// A turn begins: `spent` so far of `budget`.
+    pub(crate) fn begin(&self, spent: Duration, budget: Duration) {
+        self.spent.set(spent);
+        self.budget.set(budget);
+        self.stop.set(None);
+        self.slice_start.set(Instant::now());
+    }
+
+    /// JavaScript goes on after a suspension.
+    pub(crate) fn resume_slice(&self) {
+        self.slice_start.set(Instant::now());
+    }
+
+    /// JavaScript is suspended or its turn over: what it used is counted. Gives the total.
+    pub(crate) fn end_slice(&self) -> Duration {
+        let now = Instant::now();
+        let spent = self.spent.get() + now.saturating_duration_since(self.slice_start.get());
+        self.slice_start.set(now);
+        self.spent.set(spent);
+        spent
+    }
+
+    /// Asks the script to end at its next poll. The first reason stands.
+    pub(crate) fn request_stop(&self, reason: Stop) {
+        if self.stop.get().is_none() {
+            self.stop.set(Some(reason));
+        }
+    }
+
+    /// Why it was asked to end, if it was.
+    pub(crate) fn stopped(&self) -> Option<Stop> {
+        self.stop.get()
+    }
+
+    /// The interrupt handler's question.
+    pub(crate) fn poll(&self, now: Instant) -> Verdict {
+        if self.stop.get().is_some() {
+            return Verdict::Stop;
+        }
+        let in_slice = now.saturating_duration_since(self.slice_start.get());
+        if self.spent.get() + in_slice >= self.budget.get() {
+            self.stop.set(Some(Stop::Cpu));
+            return Verdict::Stop;
+        }
+        if in_slice < SLICE { Verdict::Continue } else { Verdict::Suspend }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slice_ends_before_the_budget_does() {
+        let meter = Meter::new();
+        meter.begin(Duration::ZERO, Duration::from_secs(5));
+        let start = meter.slice_start.get();
+        assert_eq!(meter.poll(start + Duration::from_millis(1)), Verdict::Continue);
+        assert_eq!(meter.poll(start + SLICE), Verdict::Suspend);
+    }
+
+    #[test]
+    fn a_spent_budget_stops_the_script() {
+        let meter = Meter::new();
+        meter.begin(Duration::from_millis(4_999), Duration::from_secs(5));
+        let start = meter.slice_start.get();
+        assert_eq!(meter.poll(start), Verdict::Continue);
+        assert_eq!(meter.poll(start + Duration::from_millis(1)), Verdict::Stop);
+        assert_eq!(meter.stopped(), Some(Stop::Cpu));
+    }
+
+    #[test]
+    fn the_first_reason_to_stop_stands() {
+        let meter = Meter::new();
+        meter.begin(Duration::ZERO, Duration::from_secs(5));
+        meter.request_stop(Stop::Cancelled);
+        meter.request_stop(Stop::Wall);
+        assert_eq!(meter.poll(Instant::now()), Verdict::Stop);
+        assert_eq!(meter.stopped(), Some(Stop::Cancelled));
+        meter.begin(Duration::ZERO, Duration::from_secs(5));
+        assert_eq!(meter.stopped(), None);
+    }
+}

@@ -1,0 +1,67 @@
+//! What kind of object a value is, by QuickJS's own class and not by anything a script can change.
+//!
+//! One of the three modules with `unsafe`: QuickJS has these questions, rquickjs does not ask them yet.
+#![allow(unsafe_code)]
+
+use rquickjs::{Object, Value, qjs};
+
+/// The objects that have a form of their own on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Class {
+    Array,
+    Function,
+    Date,
+    Map,
+    Set,
+    Buffer,
+    View,
+    Error,
+    Proxy,
+    /// Anything else: own enumerable properties.
+    Plain,
+}
+
+impl Class {
+    /// The class of an object.
+    pub(crate) fn of(object: &Object<'_>) -> Self {
+        let value: &Value<'_> = object.as_value();
+        if value.is_array() {
+            return Self::Array;
+        }
+        if value.is_function() {
+            return Self::Function;
+        }
+        if value.is_proxy() {
+            return Self::Proxy;
+        }
+        let raw = value.as_raw();
+        // SAFETY: `raw` is a live value, borrowed from `object`; each call only reads its tag and class id.
+        unsafe {
+            if qjs::JS_IsError(raw) {
+                Self::Error
+            } else if qjs::JS_IsDate(raw) {
+                Self::Date
+            } else if qjs::JS_IsMap(raw) {
+                Self::Map
+            } else if qjs::JS_IsSet(raw) {
+                Self::Set
+            } else if qjs::JS_IsArrayBuffer(raw) {
+                Self::Buffer
+            } else if qjs::JS_GetTypedArrayType(raw) >= 0 {
+                Self::View
+            } else {
+                Self::Plain
+            }
+        }
+    }
+}
+
+/// Length of a string in UTF-16 units, read without turning it into bytes: it may be half a gigabyte.
+pub(crate) fn string_units(string: &rquickjs::String<'_>) -> usize {
+    let mut units = 0;
+    let context = string.ctx().as_raw();
+    // SAFETY: the context and the string are live and belong together; of a primitive string only the length is
+    // read, which runs no code of the script.
+    let status = unsafe { qjs::JS_GetLength(context.as_ptr(), string.as_value().as_raw(), &raw mut units) };
+    if status == 0 { usize::try_from(units).unwrap_or(usize::MAX) } else { usize::MAX }
+}

@@ -1,0 +1,215 @@
+//! From a value on the wire to one of JavaScript.
+//!
+//! Properties are defined, not assigned: a setter that a script left on `Object.prototype` is not run, and a key
+//! `__proto__` is a key. A malformed tag is an error with its path, never half a value.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use rquickjs::object::Property;
+use rquickjs::{Array, Ctx, Error, Function, IntoJs, Object, TypedArray, Value as JsValue};
+use serde_json::{Map, Value};
+
+use super::{FUNCTION_TAG, TAGS};
+
+/// Longest decimal text of a `$bigint`: parsing takes time with the square of it.
+const BIGINT_CHARS_MAX: usize = 10_000;
+
+/// What is wrong with a value from the peer, and where.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct DecodeError {
+    /// What was wrong and what was expected.
+    pub(crate) message: String,
+    /// JSON Pointer into the value.
+    pub(crate) path: String,
+}
+
+impl DecodeError {
+    fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), path: String::new() }
+    }
+
+    fn inside(mut self, segment: &str) -> Self {
+        self.path = format!("/{}{}", segment.replace('~', "~0").replace('/', "~1"), self.path);
+        self
+    }
+}
+
+type Decoded<'js> = Result<JsValue<'js>, DecodeError>;
+
+/// One value to build.
+pub(crate) struct Decoder<'a, 'js> {
+    /// Where it will live.
+    pub(crate) ctx: &'a Ctx<'js>,
+    /// The functions that the prelude kept aside.
+    pub(crate) kit: &'a Object<'js>,
+    /// Makes the function for a reference `(id, name)`.
+    pub(crate) import: &'a mut dyn FnMut(&str, &str) -> rquickjs::Result<Function<'js>>,
+    /// How deep it may still be.
+    pub(crate) depth_left: usize,
+}
+
+impl<'js> Decoder<'_, 'js> {
+    /// Builds the value.
+    pub(crate) fn value(&mut self, value: &Value) -> Decoded<'js> {
+        match value {
+            Value::Null => Ok(JsValue::new_null(self.ctx.clone())),
+            Value::Bool(flag) => Ok(JsValue::new_bool(self.ctx.clone(), *flag)),
+            Value::Number(number) => {
+                Ok(JsValue::new_number(self.ctx.clone(), number.as_f64().unwrap_or(f64::NAN)))
+            }
+            Value::String(text) => self.made(text.as_str().into_js(self.ctx)),
+            Value::Array(items) => self.deeper(|this| this.array(items)),
+            Value::Object(fields) => self.deeper(|this| this.object(fields)),
+        }
+    }
+
+    fn deeper(&mut self, build: impl FnOnce(&mut Self) -> Decoded<'js>) -> Decoded<'js> {
+        self.depth_left =
+            self.depth_left.checked_sub(1).ok_or_else(|| DecodeError::new("the value is nested too deeply"))?;
+        let built = build(self);
+        self.depth_left += 1;
+        built
+    }
+
+    fn array(&mut self, items: &[Value]) -> Decoded<'js> {
+        let array = self.made(Array::new(self.ctx.clone()))?;
+        for (index, item) in (0_u32..).zip(items) {
+            let item = self.value(item).map_err(|error| error.inside(&index.to_string()))?;
+            self.made(array.as_object().prop(index, own(item)))?;
+        }
+        Ok(array.into_object().into_value())
+    }
+
+    fn object(&mut self, fields: &Map<String, Value>) -> Decoded<'js> {
+        if let Some(id) = fields.get(FUNCTION_TAG) {
+            return self.function(id, fields);
+        }
+        let mut entries = fields.iter();
+        match (entries.next(), entries.next()) {
+            (Some((tag, payload)), None) if TAGS.contains(&tag.as_str()) => {
+                self.tagged(tag, payload).map_err(|error| error.inside(tag))
+            }
+            _ => self.plain(fields),
+        }
+    }
+
+    fn plain(&mut self, fields: &Map<String, Value>) -> Decoded<'js> {
+        let object = self.made(Object::new(self.ctx.clone()))?;
+        for (key, field) in fields {
+            let field = self.value(field).map_err(|error| error.inside(key))?;
+            self.made(object.prop(key.as_str(), own(field)))?;
+        }
+        Ok(object.into_value())
+    }
+
+    fn function(&mut self, id: &Value, fields: &Map<String, Value>) -> Decoded<'js> {
+        let id = id.as_str().ok_or_else(|| DecodeError::new("`$fn` must be a string").inside(FUNCTION_TAG))?;
+        let name = match fields.get("name") {
+            None => "",
+            Some(Value::String(name)) => name,
+            Some(_) => return Err(DecodeError::new("the name of a function must be a string").inside("name")),
+        };
+        let function = (self.import)(id, name);
+        Ok(self.made(function)?.into_value())
+    }
+
+    fn tagged(&mut self, tag: &str, payload: &Value) -> Decoded<'js> {
+        match (tag, payload) {
+            ("$undefined", Value::Bool(true)) => Ok(JsValue::new_undefined(self.ctx.clone())),
+            ("$number", Value::String(text)) => self.number(text),
+            ("$bigint", Value::String(text)) => self.bigint(text),
+            ("$date", Value::String(text)) => self.date(text),
+            ("$bytes", Value::String(text)) => self.bytes(text),
+            ("$map", Value::Array(entries)) => self.map(entries),
+            ("$set", Value::Array(members)) => self.set(members),
+            ("$error", Value::Object(parts)) => self.error(parts),
+            ("$object", Value::Object(fields)) => self.plain(fields),
+            _ => Err(DecodeError::new(format!("`{tag}` has a payload of the wrong type"))),
+        }
+    }
+
+    fn number(&self, text: &str) -> Decoded<'js> {
+        let number = match text {
+            "NaN" => f64::NAN,
+            "Infinity" => f64::INFINITY,
+            "-Infinity" => f64::NEG_INFINITY,
+            "-0" => -0.0,
+            _ => return Err(DecodeError::new("expected NaN, Infinity, -Infinity or -0")),
+        };
+        Ok(JsValue::new_float(self.ctx.clone(), number))
+    }
+
+    fn bigint(&self, text: &str) -> Decoded<'js> {
+        let digits = text.strip_prefix('-').unwrap_or(text);
+        if digits.is_empty() || digits.len() > BIGINT_CHARS_MAX || !digits.bytes().all(|byte| byte.is_ascii_digit())
+        {
+            return Err(DecodeError::new("expected a decimal integer of at most 10000 digits"));
+        }
+        self.kit_call("makeBigInt", (text,))
+    }
+
+    fn date(&self, text: &str) -> Decoded<'js> {
+        let date = self.kit_call("makeDate", (text,))?;
+        if date.is_undefined() { Err(DecodeError::new("expected a date in ISO form")) } else { Ok(date) }
+    }
+
+    fn bytes(&self, text: &str) -> Decoded<'js> {
+        let bytes = BASE64.decode(text).map_err(|error| DecodeError::new(format!("not base64: {error}")))?;
+        Ok(self.made(TypedArray::<u8>::new_copy(self.ctx.clone(), bytes))?.into_value())
+    }
+
+    fn map(&mut self, entries: &[Value]) -> Decoded<'js> {
+        let map = self.kit_call("makeMap", ())?;
+        for (index, entry) in entries.iter().enumerate() {
+            let pair = || DecodeError::new("expected a pair of key and value").inside(&index.to_string());
+            let Value::Array(entry) = entry else { return Err(pair()) };
+            let [key, value] = entry.as_slice() else { return Err(pair()) };
+            let key = self.value(key).map_err(|error| error.inside("0").inside(&index.to_string()))?;
+            let value = self.value(value).map_err(|error| error.inside("1").inside(&index.to_string()))?;
+            self.kit_call("mapPut", (map.clone(), key, value))?;
+        }
+        Ok(map)
+    }
+
+    fn set(&mut self, members: &[Value]) -> Decoded<'js> {
+        let set = self.kit_call("makeSet", ())?;
+        for (index, member) in members.iter().enumerate() {
+            let member = self.value(member).map_err(|error| error.inside(&index.to_string()))?;
+            self.kit_call("setPut", (set.clone(), member))?;
+        }
+        Ok(set)
+    }
+
+    fn error(&mut self, parts: &Map<String, Value>) -> Decoded<'js> {
+        let text = |key: &str| match parts.get(key) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.as_str())),
+            Some(_) => Err(DecodeError::new("expected a string").inside(key)),
+        };
+        let (name, message, stack) = (text("name")?, text("message")?, text("stack")?);
+        let cause = parts.get("cause").map(|cause| self.value(cause).map_err(|error| error.inside("cause")));
+        let cause = cause.transpose()?;
+        let has_cause = cause.is_some();
+        self.kit_call("makeError", (name, message, stack, has_cause, cause))
+    }
+
+    fn kit_call(&self, name: &str, arguments: impl rquickjs::function::IntoArgs<'js>) -> Decoded<'js> {
+        let function: Function<'js> = self.made(self.kit.get(name))?;
+        self.made(function.call(arguments))
+    }
+
+    /// Building fails only for want of memory, or when the script is stopped meanwhile.
+    fn made<T>(&self, result: rquickjs::Result<T>) -> Result<T, DecodeError> {
+        result.map_err(|error| {
+            if matches!(error, Error::Exception) {
+                self.ctx.catch();
+            }
+            DecodeError::new("no room in the session for this value")
+        })
+    }
+}
+
+fn own<T>(value: T) -> Property<T> {
+    Property::from(value).writable().enumerable().configurable()
+}

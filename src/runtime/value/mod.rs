@@ -1,0 +1,19 @@
+//! Values between the guest and the wire.
+//!
+//! [`encode`] walks a JavaScript value into its wire form, [`decode`] builds one from it. Both are bounded in depth,
+//! and encoding in bytes; both use only what the prelude kept aside before the script ran, so that a script's
+//! changes to built-in prototypes never reach them.
+
+mod class;
+mod decode;
+mod encode;
+
+pub(crate) use decode::{DecodeError, Decoder};
+pub(crate) use encode::{EncodeError, Encoder, Fault};
+
+/// The tags that may stand alone in an object on the wire.
+const TAGS: [&str; 9] =
+    ["$undefined", "$bigint", "$date", "$bytes", "$map", "$set", "$number", "$error", "$object"];
+
+/// The tag of a function, which may have company (`name`, `input`, `output`).
+pub(crate) const FUNCTION_TAG: &str = "$fn";
