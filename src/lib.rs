@@ -1,4 +1,8 @@
 //! An eval server for agent harnesses, and its client.
-#![doc = ""]
+#[cfg(feature = "server")]
+pub mod binding;
+pub mod limits;
 pub mod rpc;
+#[cfg(feature = "server")]
+pub mod runtime;
 pub mod scomp;

@@ -3,6 +3,13 @@
 // A binding's first segment is a global accessor that cannot be reconfigured. Assigning to it shadows the binding
 // until the next eval begins; functions and namespaces are frozen. So no script can damage a binding for a later one.
 
+const WeakMapGet = uncurry(WeakMap.prototype.get);
+const WeakMapSet = uncurry(WeakMap.prototype.set);
+const WeakSetAdd = uncurry(WeakSet.prototype.add);
+const WeakRefDeref = uncurry(WeakRef.prototype.deref);
+const FinalizationRegister = uncurry(FinalizationRegistry.prototype.register);
+const MapClear = uncurry(Map.prototype.clear);
+
 const slots = { __proto__: null };
 let shadows = newList();
 
@@ -34,7 +41,7 @@ const defineSlot = (segment) => {
   slots[segment] = slot;
   const get = () => {
     if (slot.isShadowed) return slot.shadow;
-    if (slot.node === undefined) throw new ReferenceError(`${segment} is not defined`);
+    if (slot.node === undefined) throw new ReferenceError(segment + " is not defined");
     return (slot.value ??= build(slot.node, segment));
   };
   const set = (value) => {
@@ -50,7 +57,7 @@ const defineSlot = (segment) => {
 exports.setBindings = (segments) => {
   const tree = { __proto__: null };
   for (let i = 0; i < segments.length; ) {
-    const last = i + segments[i];
+    const last = i + +segments[i];
     let node = tree;
     for (i++; i < last; i++) node = node[segments[i]] ??= { __proto__: null };
     node[segments[i++]] = segments[i++];
@@ -89,7 +96,6 @@ const released = new FinalizationRegistry((id) => {
     host.release(id, entry.count);
   }
 });
-const FinalizationRegister = uncurry(FinalizationRegistry.prototype.register);
 
 exports.importFunction = (id, name) => {
   const entry = MapGet(imported, id);
@@ -110,12 +116,44 @@ exports.importFunction = (id, name) => {
 exports.forgetImports = () => MapClear(imported);
 exports.importCount = () => MapSize(imported);
 
+// What `await someBinding()` throws: the peer's message, code and data; `name` is the kind. Which errors are such is
+// remembered, so that one that is not caught is told from one that a script made to look like it.
+core.bindingErrors = new WeakSet();
+exports.makeBindingError = (name, message, code, data) => {
+  const error = new Error(message);
+  ReflectDefineProperty(error, "name", { __proto__: null, value: name, writable: true, configurable: true });
+  error.code = code;
+  if (data !== undefined) error.data = data;
+  WeakSetAdd(core.bindingErrors, error);
+  return error;
+};
+
+// The rest of what the engine calls is loaded when it is first needed.
+exports.complete = () => {
+  const values = unit("values");
+  for (const name in values) exports[name] = values[name];
+};
+
 // A write to a const in the eval that declares it is rewritten to a write to this.
 const readonly = new Proxy({ __proto__: null }, {
   __proto__: null,
   get: (_, name) => globalThis[name],
   set: (_, name) => {
-    throw new TypeError(`'${name}' is read-only`);
+    throw new TypeError("'" + name + "' is read-only");
   },
 });
 ReflectDefineProperty(globalThis, "__readonly", { __proto__: null, value: readonly });
+
+// A number for each function of the script that goes out, the same each time it does.
+const identities = new WeakMap();
+let identityCount = 0;
+exports.identify = (fn) => {
+  const known = WeakMapGet(identities, fn);
+  if (known !== undefined) return known;
+  WeakMapSet(identities, fn, ++identityCount);
+  return identityCount;
+};
+
+// What an eval or a called function gives, as a promise of `{value}`: QuickJS wraps an eval's value the same way, so
+// that a promise inside is awaited by whoever looks.
+exports.settle = async (value) => ({ __proto__: null, value: await value });

@@ -1,9 +1,5 @@
 // Errors on their way out (what the client is told of a thrown value) and in (what a failed call throws).
 
-// Errors made here carry the answer of a binding: `code` and `data` are the peer's.
-const bindingErrors = new WeakSet();
-const WeakSetAdd = uncurry(WeakSet.prototype.add);
-
 const hidden = (object, key, value) =>
   ReflectDefineProperty(object, key, { __proto__: null, value, writable: true, configurable: true, enumerable: false });
 
@@ -25,10 +21,10 @@ const stackOf = (error) => {
 
 // "ReferenceError: foo is not defined" for an error, the value as console.log shows it for anything else.
 const header = (thrown) => {
-  if (!ErrorIsError(thrown)) return typeof thrown === "string" ? thrown : inspect(thrown);
+  if (!ErrorIsError(thrown)) return typeof thrown === "string" ? thrown : unit("inspect").inspect(thrown);
   const name = readText(thrown, "name") ?? "Error";
   const message = readText(thrown, "message") ?? "";
-  return message === "" ? name : `${name}: ${message}`;
+  return message === "" ? name : name + ": " + message;
 };
 exports.thrownHeader = header;
 
@@ -65,15 +61,5 @@ exports.makeError = (name, message, stack, hasCause, cause) => {
   if (name !== undefined && Class.name !== name) hidden(error, "name", name);
   if (stack !== undefined) hidden(error, "stack", stack);
   if (hasCause) hidden(error, "cause", cause);
-  return error;
-};
-
-// What `await someBinding()` throws: the peer's message, code and data; `name` is the kind.
-exports.makeBindingError = (name, message, code, data) => {
-  const error = new Error(message);
-  hidden(error, "name", name);
-  error.code = code;
-  if (data !== undefined) error.data = data;
-  WeakSetAdd(bindingErrors, error);
   return error;
 };

@@ -1,5 +1,14 @@
 // What the conversion of values needs of JavaScript: the kinds of object that have a tag on the wire.
 
+const {
+  Array, ArrayBufferByteLength, ArrayBufferIsView, ArrayIsArray, BigInt, BigIntToString, Boolean, DataViewBuffer,
+  DataViewByteLength, DataViewByteOffset, Date, DateGetTime, DateToISOString, Error, ErrorIsError, EvalError, Function,
+  IteratorPrototype, Map, MapEntries, MapIteratorNext, MapSet, Number, Object, ObjectHasOwn, Promise, RangeError,
+  ReferenceError, ReflectApply, ReflectDefineProperty, ReflectGetPrototypeOf, RegExp, Set, SetAdd, SetIteratorNext,
+  SetValues, String, StringToWellFormed, Symbol, SyntaxError, TypeError, TypedArrayBuffer, TypedArrayByteLength,
+  TypedArrayByteOffset, TypedArrayName, URIError, WeakMap, WeakSet, WeakSetHas, bindingErrors, unit,
+} = core;
+
 exports.isArray = ArrayIsArray;
 exports.bigintText = (value) => BigIntToString(value);
 exports.wellFormed = (text) => StringToWellFormed(text);
@@ -47,7 +56,7 @@ exports.viewParts = (value) => {
 
 // `toJSON` counts when the value or a class of the script has it, not when a built-in prototype was given one.
 const builtinPrototypes = new WeakSet([
-  ObjectPrototype, FunctionPrototype, Array.prototype, Promise.prototype, RegExp.prototype, Number.prototype,
+  Object.prototype, Function.prototype, Array.prototype, Promise.prototype, RegExp.prototype, Number.prototype,
   String.prototype, Boolean.prototype, Symbol.prototype, WeakMap.prototype, WeakSet.prototype, IteratorPrototype,
 ]);
 exports.toJson = (value) => {

@@ -132,7 +132,11 @@ impl ErrorObject {
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
         let mut data = Map::new();
         data.insert("kind".to_owned(), Value::from(kind.name()));
-        Self { code: kind.code(), message: message.into(), data: Some(Value::Object(data)) }
+        Self {
+            code: kind.code(),
+            message: message.into(),
+            data: Some(Value::Object(data)),
+        }
     }
 
     /// The same with one more field in `data`.
@@ -164,8 +168,6 @@ impl std::fmt::Display for ErrorObject {
         }
     }
 }
-
-impl std::error::Error for ErrorObject {}
 
 #[cfg(test)]
 mod tests {

@@ -1,52 +1,92 @@
 //! The guest's prelude: the JavaScript that every session starts with, loaded from bytecode.
 //!
-//! The files of `js/prelude` share one function scope, in this order. They are compiled once, when the first
-//! session starts; every context then loads the bytecode, which is about ten times cheaper than the source.
-//! Bytecode never comes from anywhere else.
+//! The core is what every session needs; its files share one function scope, in this order. A unit is loaded when a
+//! script first needs it. Each is compiled once, at its first use in the process; every context then loads the
+//! bytecode, which is several times cheaper than the source. Bytecode never comes from anywhere else.
 //!
-//! One of the three modules with `unsafe`: QuickJS trusts the bytecode that it reads.
+//! One of the modules with `unsafe`: QuickJS trusts the bytecode that it reads.
 #![allow(unsafe_code)]
 
 use std::sync::OnceLock;
 
-use rquickjs::{Context, Ctx, Function, Module, Object, Runtime, WriteOptions};
+use rquickjs::{Context, Ctx, Exception, Function, Module, Object, Runtime, WriteOptions};
 
-const FILES: [&str; 12] = [
-    include_str!("../../js/prelude/primordials.js"),
-    include_str!("../../js/prelude/inspect.js"),
-    include_str!("../../js/prelude/console.js"),
-    include_str!("../../js/prelude/timers.js"),
-    include_str!("../../js/prelude/events.js"),
-    include_str!("../../js/prelude/encoding.js"),
-    include_str!("../../js/prelude/url.js"),
-    include_str!("../../js/prelude/clone.js"),
-    include_str!("../../js/prelude/misc.js"),
-    include_str!("../../js/prelude/values.js"),
-    include_str!("../../js/prelude/errors.js"),
-    include_str!("../../js/prelude/bindings.js"),
-];
-
-/// Installs the prelude into a fresh context; gives the functions that the engine calls.
-pub(crate) fn install<'js>(ctx: &Ctx<'js>, host: Object<'js>) -> rquickjs::Result<Object<'js>> {
-    static BYTECODE: OnceLock<Result<Vec<u8>, String>> = OnceLock::new();
-    let bytecode = BYTECODE.get_or_init(|| compile().map_err(|error| error.to_string()));
-    let bytecode = bytecode.as_ref().map_err(|_| rquickjs::Error::Unknown)?;
-    // SAFETY: these bytes were written by `compile` in this very process, by this very QuickJS, and live as long.
-    let module = unsafe { Module::load(ctx.clone(), bytecode) }?;
-    let (module, evaluated) = module.eval()?;
-    evaluated.finish::<()>()?;
-    let prelude: Function<'js> = module.get("default")?;
-    prelude.call((host,))
+/// A part that is compiled on its own: its name, its parameter, its files, its bytecode.
+struct Part {
+    name: &'static str,
+    files: &'static [&'static str],
+    bytecode: OnceLock<Result<Vec<u8>, String>>,
 }
 
-fn compile() -> rquickjs::Result<Vec<u8>> {
-    let body = FILES.join("\n");
-    let source = format!("export default function (host) {{ \"use strict\";\n{body}\nreturn exports; }}");
-    let context = Context::full(&Runtime::new()?)?;
-    context.with(|ctx| {
-        let module = Module::declare(ctx.clone(), "prelude", source).inspect_err(|_| {
-            tracing::error!(thrown = ?ctx.catch(), "the prelude does not compile");
-        })?;
-        module.write(WriteOptions { strip_debug: true, ..WriteOptions::default() })
-    })
+macro_rules! part {
+    ($name:literal: $($file:literal),*) => {
+        Part {
+            name: $name,
+            files: &[$(include_str!(concat!("../../js/prelude/", $file, ".js"))),*],
+            bytecode: OnceLock::new(),
+        }
+    };
+}
+
+static CORE: Part = part!("core": "primordials", "console", "timers", "platform", "units", "bindings");
+
+static UNITS: [Part; 7] = [
+    part!("helpers": "helpers"),
+    part!("inspect": "inspect_layout", "inspect_describe", "inspect_kinds", "inspect_errors", "inspect", "format", "console_table"),
+    part!("encoding": "encoding"),
+    part!("url": "url_search_params", "url"),
+    part!("events": "events", "abort"),
+    part!("clone": "clone"),
+    part!("values": "values", "errors"),
+];
+
+/// Installs the core into a fresh context; gives the functions that the engine calls.
+pub(crate) fn install<'js>(ctx: &Ctx<'js>, host: Object<'js>) -> rquickjs::Result<Object<'js>> {
+    host.set("loadUnit", Function::new(ctx.clone(), load_unit)?)?;
+    CORE.load(ctx)?.call((host,))
+}
+
+/// `host.loadUnit(name)`: the function of a unit.
+fn load_unit<'js>(ctx: Ctx<'js>, name: String) -> rquickjs::Result<Function<'js>> {
+    match UNITS.iter().find(|unit| unit.name == name) {
+        Some(unit) => unit.load(&ctx),
+        None => Err(Exception::throw_internal(&ctx, "no such unit of the prelude")),
+    }
+}
+
+impl Part {
+    fn load<'js>(&self, ctx: &Ctx<'js>) -> rquickjs::Result<Function<'js>> {
+        let bytecode = self
+            .bytecode
+            .get_or_init(|| self.compile().map_err(|error| error.to_string()));
+        let bytecode = bytecode
+            .as_ref()
+            .map_err(|why| Exception::throw_internal(ctx, why))?;
+        // SAFETY: these bytes were written by `compile` in this very process, by this very QuickJS, and live as long.
+        let module = unsafe { Module::load(ctx.clone(), bytecode) }?;
+        // The module only defines a function, so it is evaluated when `eval` returns.
+        let (module, _) = module.eval()?;
+        module.get("default")
+    }
+
+    fn compile(&self) -> rquickjs::Result<Vec<u8>> {
+        let body = self.files.join("\n");
+        let source = if self.name == CORE.name {
+            format!("export default function (host) {{ \"use strict\";\n{body}\nreturn exports; }}")
+        } else {
+            format!(
+                "export default function (core) {{ \"use strict\"; const exports = {{ __proto__: null }};\n{body}\nreturn exports; }}"
+            )
+        };
+        let context = Context::full(&Runtime::new()?)?;
+        context.with(|ctx| {
+            let module = Module::declare(ctx.clone(), self.name, source).inspect_err(|_| {
+                tracing::error!(part = self.name, thrown = ?ctx.catch(), "the prelude does not compile");
+            })?;
+            module.write(WriteOptions {
+                strip_debug: true,
+                ..WriteOptions::default()
+            })
+        })
+    }
 }

@@ -37,7 +37,9 @@ impl<R: 'static> Turn<R> {
             RUNNING.set(None);
             result
         });
-        Ok(Self { coroutine: Some(coroutine) })
+        Ok(Self {
+            coroutine: Some(coroutine),
+        })
     }
 
     /// Runs until the work suspends itself (`None`) or ends.

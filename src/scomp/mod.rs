@@ -3,5 +3,7 @@
 //!
 //! Pure, like [`crate::rpc`]: no sockets, no clock, no locks.
 
+pub mod declaration;
 pub mod link;
 pub mod methods;
+pub mod names;

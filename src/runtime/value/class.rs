@@ -63,5 +63,21 @@ pub(crate) fn string_units(string: &rquickjs::String<'_>) -> usize {
     // SAFETY: the context and the string are live and belong together; of a primitive string only the length is
     // read, which runs no code of the script.
     let status = unsafe { qjs::JS_GetLength(context.as_ptr(), string.as_value().as_raw(), &raw mut units) };
-    if status == 0 { usize::try_from(units).unwrap_or(usize::MAX) } else { usize::MAX }
+    if status == 0 {
+        usize::try_from(units).unwrap_or(usize::MAX)
+    } else {
+        usize::MAX
+    }
+}
+
+/// A part of a buffer, copied; `None` when the buffer does not have it.
+pub(crate) fn copy_bytes(
+    buffer: &rquickjs::ArrayBuffer<'_>,
+    offset: usize,
+    length: usize,
+) -> Option<Vec<u8>> {
+    let bytes = buffer.as_raw()?;
+    // SAFETY: the buffer is alive and attached, and no JavaScript runs while its bytes are copied.
+    let bytes = unsafe { bytes.as_ref() };
+    bytes.get(offset..offset.checked_add(length)?).map(<[u8]>::to_vec)
 }

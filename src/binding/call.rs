@@ -1,0 +1,189 @@
+//! What a handler knows of the call that it serves, and how it calls back.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::{BindingError, Handler, Principal};
+use crate::rpc::{ErrorObject, Kind};
+use crate::scomp::methods::{Payload, Target};
+
+/// A handler's request to the session that called it.
+#[derive(Debug)]
+pub struct HostRequest {
+    /// A binding of the client or the server, or a function.
+    pub target: Target,
+    /// With what.
+    pub payload: Payload,
+    /// How many invokes it is inside of.
+    pub depth: u32,
+    /// Where the answer goes.
+    pub reply_tx: oneshot::Sender<Result<Value, ErrorObject>>,
+}
+
+/// The way from handlers back to their session.
+#[derive(Debug, Clone)]
+pub struct HostLink {
+    /// Carries the requests.
+    pub requests_tx: mpsc::Sender<HostRequest>,
+    /// Functions that no handler holds any more; the session looks here between turns.
+    pub releases: Releases,
+}
+
+/// References given back, until the session looks.
+#[derive(Debug, Clone, Default)]
+pub struct Releases(Arc<Mutex<Vec<String>>>);
+
+impl Releases {
+    /// Takes all that were given back.
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock())
+    }
+}
+
+/// The session that a call belongs to.
+#[derive(Debug)]
+pub struct SessionScope {
+    /// Its id.
+    pub id: String,
+    /// Whose it is.
+    pub principal: Arc<Principal>,
+}
+
+/// A function that a handler gives to a script or a client.
+pub type NativeFunction = Arc<dyn Handler>;
+
+/// The functions that handlers gave away, by number. Numbers are never reused.
+#[derive(Clone, Default)]
+pub struct Natives {
+    next: Arc<AtomicU64>,
+    live: Arc<Mutex<HashMap<u64, NativeFunction>>>,
+}
+
+impl Natives {
+    /// The function of that number.
+    pub fn get(&self, number: u64) -> Option<NativeFunction> {
+        self.live.lock().get(&number).cloned()
+    }
+
+    /// Nobody holds it any more.
+    pub fn remove(&self, number: u64) {
+        self.live.lock().remove(&number);
+    }
+
+    fn add(&self, function: NativeFunction) -> u64 {
+        let number = self.next.fetch_add(1, Ordering::Relaxed) + 1;
+        self.live.lock().insert(number, function);
+        number
+    }
+}
+
+impl std::fmt::Debug for Natives {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Natives")
+            .field("live", &self.live.lock().len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// One call of a binding, as its handler sees it.
+#[derive(Debug)]
+pub struct Call {
+    /// Who calls.
+    pub session: Arc<SessionScope>,
+    /// When its answer comes too late.
+    pub deadline: Instant,
+    /// Fires when nobody waits for the answer any more.
+    pub cancel: CancellationToken,
+    /// How many invokes it is inside of.
+    pub depth: u32,
+    /// The JSON-RPC id of the eval that it is made for.
+    pub eval_id: Option<Value>,
+    /// The way back.
+    pub link: HostLink,
+    /// Where functions are put that the handler gives away.
+    pub natives: Natives,
+    /// The functions in the input; those the handler does not keep are given back when the call ends.
+    pub functions: Vec<FunctionRef>,
+}
+
+impl Call {
+    /// Calls a binding of the client, or another one of the server.
+    pub async fn invoke(&self, binding: &str, input: Value) -> Result<Value, BindingError> {
+        self.link
+            .request(
+                Target::Binding(binding.to_owned()),
+                Payload::Input(input),
+                self.depth + 1,
+            )
+            .await
+    }
+
+    /// The function at a place of the input, to be called or kept.
+    pub fn function(&self, place: &Value) -> Option<FunctionRef> {
+        let id = place.get("$fn")?.as_str()?;
+        self.functions
+            .iter()
+            .find(|function| function.0.id == id)
+            .cloned()
+    }
+
+    /// Makes a function that the script (or the client) can call; put the result into the output or an argument.
+    pub fn provide(&self, name: &str, function: NativeFunction) -> Value {
+        let number = self.natives.add(function);
+        json!({"$fn": format!("native:{number}"), "name": name})
+    }
+}
+
+impl HostLink {
+    async fn request(&self, target: Target, payload: Payload, depth: u32) -> Result<Value, BindingError> {
+        let gone = || BindingError::of_kind(Kind::PeerGone, "the session is gone");
+        let (reply_tx, reply_rx) = oneshot::channel();
+        let request = HostRequest {
+            target,
+            payload,
+            depth,
+            reply_tx,
+        };
+        self.requests_tx.send(request).await.map_err(|_| gone())?;
+        reply_rx.await.map_err(|_| gone())?.map_err(BindingError::relay)
+    }
+}
+
+/// A function of a script or of a client, held by a handler. When the last clone goes, it is given back.
+#[derive(Debug, Clone)]
+pub struct FunctionRef(Arc<Held>);
+
+#[derive(Debug)]
+struct Held {
+    id: String,
+    link: HostLink,
+}
+
+impl FunctionRef {
+    /// Takes over one receipt of the function `id`.
+    pub fn new(id: String, link: HostLink) -> Self {
+        Self(Arc::new(Held { id, link }))
+    }
+
+    /// Calls it. `depth` is that of the call it is made for, 0 when it is made for none.
+    pub async fn call(&self, arguments: Vec<Value>, depth: u32) -> Result<Value, BindingError> {
+        let target = Target::Reference(self.0.id.clone());
+        self.0
+            .link
+            .request(target, Payload::Args(arguments), depth + 1)
+            .await
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.link.releases.0.lock().push(std::mem::take(&mut self.id));
+    }
+}

@@ -1,0 +1,124 @@
+//! One call of a server binding, from the check of its input to the check of its output.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures_util::FutureExt as _;
+use serde_json::{Value, json};
+
+use super::schema::{Failure, Schema};
+use super::{Binding, BindingError, Call, Decision};
+use crate::rpc::{ErrorObject, Kind};
+
+/// Who calls a binding: approval is asked for scripts, not for the client's own hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Caller {
+    /// A script or a handler on its behalf.
+    Script,
+    /// The client, directly.
+    Client,
+}
+
+impl Binding {
+    /// Runs one call to its end: policy, input, a free slot, the handler within its time, output.
+    pub async fn invoke(
+        self: Arc<Self>,
+        input: Value,
+        call: Call,
+        caller: Caller,
+    ) -> Result<Value, ErrorObject> {
+        let name = &self.declaration.name;
+        self.permit(&input, &call, caller).await?;
+        check(self.input.as_ref(), &input)
+            .map_err(|failures| invalid(Kind::InvalidInput, name, "input", &failures))?;
+        let Ok(_slot) = Arc::clone(&self.slots).try_acquire_owned() else {
+            return Err(ErrorObject::new(
+                Kind::Busy,
+                format!("{name}: too many calls at once"),
+            ));
+        };
+        let output = self.run(input, call).await?;
+        check(self.output.as_ref(), &output)
+            .map_err(|failures| invalid(Kind::InvalidOutput, name, "output", &failures))?;
+        Ok(output)
+    }
+
+    async fn run(&self, input: Value, call: Call) -> Result<Value, ErrorObject> {
+        let name = &self.declaration.name;
+        let started = Instant::now();
+        let (deadline, cancel) = (call.deadline, call.cancel.clone());
+        // Kept here so that functions the handler does not keep are given back when it ends, not before.
+        let functions = call.functions.clone();
+        let work = AssertUnwindSafe(self.handler.call(input, call)).catch_unwind();
+        let outcome = tokio::select! {
+            biased;
+            outcome = work => outcome,
+            () = cancel.cancelled() => return Err(ErrorObject::new(Kind::Cancelled, format!("{name} was cancelled"))),
+            () = tokio::time::sleep_until(deadline.into()) => {
+                let waited = started.elapsed().as_millis();
+                return Err(ErrorObject::new(Kind::Timeout, format!("{name} took longer than {waited} ms")));
+            }
+        };
+        drop(functions);
+        match outcome {
+            Ok(result) => result.map_err(BindingError::into_object),
+            Err(_) => {
+                tracing::error!(binding = %name, "the handler panicked");
+                Err(ErrorObject::new(
+                    Kind::BindingError,
+                    format!("{name}: the handler failed"),
+                ))
+            }
+        }
+    }
+
+    async fn permit(&self, input: &Value, call: &Call, caller: Caller) -> Result<(), ErrorObject> {
+        let Binding { declaration, .. } = self;
+        match call
+            .session
+            .principal
+            .policy
+            .decide(&declaration.name, &declaration.effects)
+        {
+            Decision::Allow => Ok(()),
+            Decision::Deny(why) => Err(ErrorObject::new(Kind::PermissionDenied, why)),
+            Decision::Ask if caller == Caller::Client => Ok(()),
+            Decision::Ask => self.ask(input, call).await,
+        }
+    }
+
+    async fn ask(&self, input: &Value, call: &Call) -> Result<(), ErrorObject> {
+        let name = &self.declaration.name;
+        let question = json!({
+            "binding": name, "input": input, "effects": self.declaration.effects, "evalId": call.eval_id,
+        });
+        let refused = |why: &str| Err(ErrorObject::new(Kind::PermissionDenied, format!("{name}: {why}")));
+        match call.invoke("approve", question).await {
+            Ok(answer) if answer.get("allow") == Some(&Value::Bool(true)) => Ok(()),
+            Ok(answer) => refused(
+                answer
+                    .get("reason")
+                    .and_then(Value::as_str)
+                    .unwrap_or("not approved"),
+            ),
+            Err(error) => refused(&format!("no approval: {}", error.into_object().message)),
+        }
+    }
+}
+
+fn check(schema: Option<&Schema>, value: &Value) -> Result<(), Vec<Failure>> {
+    schema.map_or(Ok(()), |schema| schema.check(value))
+}
+
+/// The error for a value that breaks its schema; `place` is `input` or `output`.
+pub fn invalid(kind: Kind, name: &str, place: &str, failures: &[Failure]) -> ErrorObject {
+    let first = failures
+        .first()
+        .map(|failure| format!("{}: {}", failure.path, failure.message));
+    let errors: Vec<Value> = failures
+        .iter()
+        .map(|failure| json!({"path": failure.path, "message": failure.message}))
+        .collect();
+    ErrorObject::new(kind, format!("{name}: {place}{}", first.unwrap_or_default())).with("errors", errors)
+}

@@ -1,0 +1,24 @@
+//! Bindings: the typed functions through which scripts reach the world.
+//!
+//! A [`Handler`] does the work, a [`Binding`] is a handler with its declaration, compiled schemas and limits, a
+//! [`Registry`] is the set that a server offers. Packages from a folder and handlers from code end up here alike.
+
+mod call;
+mod error;
+mod handler;
+mod invoke;
+mod package;
+mod policy;
+pub mod reference;
+mod registry;
+pub mod schema;
+pub mod search;
+pub mod typescript;
+
+pub use call::{Call, FunctionRef, HostLink, HostRequest, NativeFunction, Natives, Releases, SessionScope};
+pub use error::BindingError;
+pub use handler::{Handler, HandlerFuture, handler, typed};
+pub use invoke::{Caller, invalid};
+pub use package::{Package, PackageError};
+pub use policy::{Decision, Policy, Principal};
+pub use registry::{Binding, BindingLimits, Registry, RegistryProblem};

@@ -1,0 +1,104 @@
+//! Who may use which effects.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+/// What a principal's sessions may do. The default allows everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Policy {
+    /// The effects that are allowed; absent: all.
+    pub allow: Option<BTreeSet<String>>,
+    /// The effects, or bindings by name, that need the client's approval.
+    pub approve: BTreeSet<String>,
+    /// The bindings that are refused whatever their effects.
+    pub deny: BTreeSet<String>,
+}
+
+/// What the policy says of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// Go on.
+    Allow,
+    /// Ask the client first.
+    Ask,
+    /// No, and why.
+    Deny(String),
+}
+
+impl Policy {
+    /// Decides over a call of `binding`, which has these effects.
+    pub fn decide(&self, binding: &str, effects: &[String]) -> Decision {
+        if self.deny.contains(binding) {
+            return Decision::Deny(format!("{binding} is not allowed here"));
+        }
+        if let Some(allowed) = &self.allow
+            && let Some(effect) = effects.iter().find(|effect| !allowed.contains(*effect))
+        {
+            return Decision::Deny(format!(
+                "{binding} has the effect `{effect}`, which is not allowed here"
+            ));
+        }
+        if self.approve.contains(binding) || effects.iter().any(|effect| self.approve.contains(effect)) {
+            return Decision::Ask;
+        }
+        Decision::Allow
+    }
+}
+
+/// Somebody who may open sessions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Principal {
+    /// Their name, in logs and as the namespace of what they store.
+    pub name: String,
+    /// What their sessions may do.
+    pub policy: Policy,
+}
+
+impl Principal {
+    /// Whoever connects when no token is configured.
+    pub fn anonymous() -> Self {
+        Self {
+            name: "anonymous".to_owned(),
+            policy: Policy::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn an_effect_outside_the_allowed_ones_is_denied() {
+        let policy = Policy {
+            allow: Some(set(&["read"])),
+            ..Policy::default()
+        };
+        assert_eq!(policy.decide("kv.get", &["read".into()]), Decision::Allow);
+        assert!(matches!(
+            policy.decide("kv.set", &["read".into(), "write".into()]),
+            Decision::Deny(_)
+        ));
+    }
+
+    #[test]
+    fn approval_is_asked_by_effect_or_by_name_and_denial_wins() {
+        let policy = Policy {
+            approve: set(&["external", "kv.delete"]),
+            deny: set(&["http.request"]),
+            ..Policy::default()
+        };
+        assert_eq!(policy.decide("mail.send", &["external".into()]), Decision::Ask);
+        assert_eq!(policy.decide("kv.delete", &[]), Decision::Ask);
+        assert!(matches!(
+            policy.decide("http.request", &["external".into()]),
+            Decision::Deny(_)
+        ));
+    }
+}

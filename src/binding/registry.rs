@@ -1,0 +1,133 @@
+//! The set of bindings that a server offers.
+//!
+//! Built once, at start, with every problem listed; afterwards it only answers questions.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
+
+use super::Handler;
+use super::schema::Schema;
+use crate::scomp::declaration::Declaration;
+use crate::scomp::names::NameSet;
+
+/// The limits of one binding; what is absent is the server's default.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct BindingLimits {
+    /// How long a call may take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// How many calls may run at once, over all sessions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<usize>,
+}
+
+/// How many calls of one binding run at once unless its declaration says otherwise.
+/// A handler holds a connection or a thread at most; a thousand of them fit, and one script cannot take them all.
+const CONCURRENCY_DEFAULT: usize = 1024;
+
+/// A binding ready to be called.
+pub struct Binding {
+    /// What the client is told of it.
+    pub declaration: Declaration,
+    /// Checks what goes in.
+    pub input: Option<Schema>,
+    /// Checks what comes out.
+    pub output: Option<Schema>,
+    /// Does the work.
+    pub handler: Arc<dyn Handler>,
+    /// How long a call may take.
+    pub timeout: Option<Duration>,
+    /// How many calls may run at once.
+    pub slots: Arc<Semaphore>,
+    /// Where it comes from, for the operator.
+    pub origin: String,
+}
+
+impl std::fmt::Debug for Binding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Binding")
+            .field("name", &self.declaration.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Something wrong with a declaration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{origin}: {path}: {message}")]
+pub struct RegistryProblem {
+    /// The file, or the place in code.
+    pub origin: String,
+    /// JSON Pointer into it.
+    pub path: String,
+    /// What is wrong and what was expected.
+    pub message: String,
+}
+
+/// The bindings of a server.
+#[derive(Debug, Default)]
+pub struct Registry {
+    order: Vec<Arc<Binding>>,
+    by_name: HashMap<String, usize>,
+    names: NameSet,
+}
+
+impl Registry {
+    /// Adds a binding, or says what is wrong with its declaration; `path` is where it stands in `origin`.
+    pub fn add(
+        &mut self,
+        declaration: Declaration,
+        limits: &BindingLimits,
+        handler: Arc<dyn Handler>,
+        origin: &str,
+        path: &str,
+    ) -> Result<(), RegistryProblem> {
+        let problem = |place: String, message: String| RegistryProblem {
+            origin: origin.to_owned(),
+            path: format!("{path}{place}"),
+            message,
+        };
+        let compile = |schema: &Option<serde_json::Value>, place: &str| {
+            schema
+                .as_ref()
+                .map(Schema::compile)
+                .transpose()
+                .map_err(|error| problem(format!("/{place}{}", error.path), error.message))
+        };
+        let input = compile(&declaration.input, "input")?;
+        let output = compile(&declaration.output, "output")?;
+        self.names
+            .insert(&declaration.name)
+            .map_err(|error| problem("/name".to_owned(), error.to_string()))?;
+        self.by_name.insert(declaration.name.clone(), self.order.len());
+        self.order.push(Arc::new(Binding {
+            input,
+            output,
+            handler,
+            timeout: limits.timeout_ms.map(Duration::from_millis),
+            slots: Arc::new(Semaphore::new(limits.concurrency.unwrap_or(CONCURRENCY_DEFAULT))),
+            origin: origin.to_owned(),
+            declaration,
+        }));
+        Ok(())
+    }
+
+    /// The binding of that name.
+    pub fn get(&self, name: &str) -> Option<&Arc<Binding>> {
+        self.by_name.get(name).map(|index| &self.order[*index])
+    }
+
+    /// All of them, in the order in which they were added.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Binding>> {
+        self.order.iter()
+    }
+
+    /// All names taken, for those who want to add theirs beside them.
+    pub fn names(&self) -> &NameSet {
+        &self.names
+    }
+}

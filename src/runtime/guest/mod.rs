@@ -1,0 +1,138 @@
+//! What a script and its session share: the state behind the host functions.
+//!
+//! Host functions run inside JavaScript, where nothing may be awaited and the turn may be suspended at any moment.
+//! So they only write down what the script asked for; the session looks when the turn is over. No borrow of these
+//! cells is ever held while JavaScript runs.
+
+mod calls;
+mod console;
+mod functions;
+mod host;
+mod timers;
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rquickjs::{Object, Persistent, Value as JsValue};
+
+use super::meter::Meter;
+use crate::binding::Registry;
+use crate::limits::Limits;
+
+pub(crate) use calls::{Asked, Calls, Reach, Settlers};
+pub(crate) use console::{Console, ConsoleLine};
+pub(crate) use functions::{Callable, Functions, Holder};
+pub(crate) use host::{install, kit_function};
+pub(crate) use timers::Timers;
+
+/// For whom JavaScript runs, so that each pays for its own calls and has its own console lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Owner {
+    /// The eval of that number.
+    Eval(u64),
+    /// A call into a function of the script.
+    Invocation(u64),
+    /// Jobs and timers whose eval is over.
+    Nobody,
+}
+
+/// Whose references are meant by `$fn` in a value that comes in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The client of the current connection.
+    Client,
+    /// A handler, which names functions by the session's own keys.
+    Host,
+}
+
+/// Unhandled rejections that are kept until they are reported.
+const REJECTIONS_KEPT_MAX: usize = 64;
+
+/// The state behind the host functions of one context.
+pub(crate) struct Guest {
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) meter: Meter,
+    pub(crate) console: RefCell<Console>,
+    pub(crate) timers: RefCell<Timers>,
+    pub(crate) calls: RefCell<Calls>,
+    pub(crate) functions: RefCell<Functions>,
+    /// Functions of the client or of handlers that the script holds.
+    pub(crate) imports: RefCell<HashSet<String>>,
+    /// Of these, the ones that the collector dropped, with how often they were received.
+    pub(crate) dropped: RefCell<Vec<(String, u64)>>,
+    /// The number of the connection, which keeps the references of different ones apart.
+    pub(crate) attachment: Cell<u64>,
+    pub(crate) client_bindings: RefCell<HashSet<String>>,
+    pub(crate) owner: Cell<Owner>,
+    pub(crate) rejections: RefCell<Vec<Rejection>>,
+    pub(crate) kit: RefCell<Option<Persistent<Object<'static>>>>,
+    pub(crate) epoch: Instant,
+    pub(crate) eval_started: Cell<Instant>,
+}
+
+/// A promise that was rejected with nobody listening.
+pub(crate) struct Rejection {
+    pub(crate) promise: Persistent<JsValue<'static>>,
+    pub(crate) reason: Persistent<JsValue<'static>>,
+}
+
+impl Guest {
+    /// The state of a fresh context.
+    pub(crate) fn new(limits: Arc<Limits>, registry: Arc<Registry>) -> Rc<Self> {
+        Rc::new(Self {
+            meter: Meter::new(),
+            console: RefCell::new(Console::new(limits.console_bytes_max)),
+            timers: RefCell::new(Timers::new(limits.timers_max)),
+            calls: RefCell::new(Calls::default()),
+            functions: RefCell::new(Functions::new(limits.references_max)),
+            imports: RefCell::default(),
+            dropped: RefCell::default(),
+            attachment: Cell::new(0),
+            client_bindings: RefCell::default(),
+            owner: Cell::new(Owner::Nobody),
+            rejections: RefCell::default(),
+            kit: RefCell::new(None),
+            epoch: Instant::now(),
+            eval_started: Cell::new(Instant::now()),
+            limits,
+            registry,
+        })
+    }
+
+    /// Notes a rejection, or that it was handled after all.
+    pub(crate) fn track_rejection<'js>(
+        &self,
+        ctx: &rquickjs::Ctx<'js>,
+        promise: JsValue<'js>,
+        reason: JsValue<'js>,
+        handled: bool,
+    ) {
+        let mut rejections = self.rejections.borrow_mut();
+        if handled {
+            rejections.retain(|known| {
+                known
+                    .promise
+                    .clone()
+                    .restore(ctx)
+                    .is_ok_and(|known| known != promise)
+            });
+        } else if rejections.len() < REJECTIONS_KEPT_MAX {
+            rejections.push(Rejection {
+                promise: Persistent::save(ctx, promise),
+                reason: Persistent::save(ctx, reason),
+            });
+        }
+    }
+
+    /// Lets go of everything that lives in the context, which is about to be freed.
+    pub(crate) fn clear(&self) {
+        self.calls.take();
+        self.functions.borrow_mut().clear();
+        self.rejections.take();
+        self.kit.take();
+    }
+}

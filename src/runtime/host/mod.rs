@@ -1,0 +1,36 @@
+//! Host functions of the guest prelude that need nothing of the session: text encodings, URLs, random bytes.
+//!
+//! Each is a small function over plain arguments; `install` puts them on the `host` object the prelude is given.
+//! None of them calls back into JavaScript: a call from Rust would move the base from which QuickJS measures its
+//! stack, and a script that recurses through it would overflow the native stack.
+//! Lists handed to the prelude have no prototype (`new_list`), so that a setter a script plants on
+//! `Array.prototype` can neither see nor change them.
+
+mod random;
+mod text;
+mod url;
+mod values;
+
+use rquickjs::{Array, Ctx, Object, Result, function::Func};
+
+/// Adds the functions of this module to the prelude's `host` object.
+pub(crate) fn install<'js>(host: &Object<'js>) -> Result<()> {
+    host.set("utf8Encode", Func::from(text::utf8_encode))?;
+    host.set("decode", Func::from(text::decode))?;
+    host.set("urlParse", Func::from(url::url_parse))?;
+    host.set("urlSet", Func::from(url::url_set))?;
+    host.set("formParse", Func::from(url::form_parse))?;
+    host.set("formSerialize", Func::from(url::form_serialize))?;
+    host.set("randomBytes", Func::from(random::random_bytes))?;
+    host.set("randomUUID", Func::from(random::random_uuid))?;
+    host.set("promiseState", Func::from(values::promise_state))?;
+    host.set("proxyTarget", Func::from(values::proxy_target))?;
+    Ok(())
+}
+
+/// An array without a prototype: filling it runs nothing that a script has put on `Array.prototype`.
+pub(crate) fn new_list<'js>(ctx: &Ctx<'js>) -> Result<Array<'js>> {
+    let list = Array::new(ctx.clone())?;
+    list.as_object().set_prototype(None)?;
+    Ok(list)
+}

@@ -1,0 +1,47 @@
+//! What JavaScript itself cannot ask of a value without running code of the script: the state of a promise and the
+//! target of a proxy.
+
+use rquickjs::{Array, Ctx, Result, Value, promise::PromiseState};
+
+use super::new_list;
+
+/// `host.promiseState(value)`: `["pending" | "fulfilled" | "rejected", value]`, or undefined if it is no promise.
+pub(crate) fn promise_state<'js>(ctx: Ctx<'js>, value: Value<'js>) -> Result<Option<Array<'js>>> {
+    let Some(promise) = value.as_promise() else {
+        return Ok(None);
+    };
+    let list = new_list(&ctx)?;
+    let (state, result) = match promise.state() {
+        PromiseState::Pending => ("pending", Value::new_undefined(ctx)),
+        PromiseState::Resolved => (
+            "fulfilled",
+            promise.result().transpose()?.unwrap_or(Value::new_undefined(ctx)),
+        ),
+        PromiseState::Rejected => {
+            // The reason is only to be had as a thrown value; it is caught again at once.
+            let _ = promise.result::<Value<'js>>();
+            ("rejected", ctx.catch())
+        }
+    };
+    list.set(0, state)?;
+    list.set(1, result)?;
+    Ok(Some(list))
+}
+
+/// `host.proxyTarget(value)`: the target, null if the proxy is revoked, undefined if it is no proxy.
+#[allow(unsafe_code)]
+pub(crate) fn proxy_target<'js>(ctx: Ctx<'js>, value: Value<'js>) -> Result<Value<'js>> {
+    if !value.is_proxy() {
+        return Ok(Value::new_undefined(ctx));
+    }
+    // SAFETY: `is_proxy` has checked the class. The checked conversion, `as_proxy`, takes the proxy of a function or
+    // of an array for a function or an array, and its traps would then run.
+    let proxy = unsafe { value.ref_proxy() };
+    match proxy.target() {
+        Ok(target) => Ok(target.into_value()),
+        Err(_) => {
+            ctx.catch();
+            Ok(Value::new_null(ctx))
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Connections come and go; the session stays.
+
+use std::collections::HashMap;
+
+use super::super::guest::{Holder, Owner};
+use super::inbox::{Attachment, ClientBinding, EventSender};
+use super::turn::Action;
+use super::{Ready, Session};
+use crate::scomp::link::{Closing, SessionEvent};
+
+/// Client bindings that the server calls itself; scripts do not see them.
+const RESERVED: [&str; 2] = ["console.write", "approve"];
+
+/// The connection that holds the session.
+pub(crate) struct Live {
+    pub(crate) number: u64,
+    pub(crate) events_tx: EventSender,
+    pub(crate) bindings: HashMap<String, ClientBinding>,
+}
+
+impl Session {
+    /// A connection takes the session, from another one if need be.
+    pub(crate) async fn attach(&mut self, attachment: Attachment) {
+        if let Some(live) = &self.live {
+            let number = live.number;
+            self.emit(SessionEvent::Close(Closing::TakenOver)).await;
+            self.detach_now(number);
+        }
+        let Attachment {
+            number,
+            events_tx,
+            bindings,
+        } = attachment;
+        let bindings: HashMap<String, ClientBinding> = bindings
+            .into_iter()
+            .map(|binding| (binding.declaration.name.clone(), binding))
+            .collect();
+        let guest = &self.engine.guest;
+        guest.attachment.set(number);
+        guest
+            .console
+            .borrow_mut()
+            .set_streaming(bindings.contains_key("console.write"));
+        self.live = Some(Live {
+            number,
+            events_tx,
+            bindings,
+        });
+        self.announce_bindings();
+        self.send_waiting_calls().await;
+    }
+
+    /// The connection of that number is gone, if it is still the one.
+    pub(crate) async fn detach(&mut self, number: u64) {
+        if self.live.as_ref().is_some_and(|live| live.number == number) {
+            self.detach_now(number);
+        }
+    }
+
+    /// What belongs to a connection ends with it.
+    pub(crate) fn detach_now(&mut self, number: u64) {
+        debug_assert!(self.live.as_ref().is_some_and(|live| live.number == number));
+        self.live = None;
+        self.engine.guest.console.borrow_mut().set_streaming(false);
+        self.fail_client_calls();
+        let held = self
+            .engine
+            .guest
+            .functions
+            .borrow_mut()
+            .take_all_of(Holder::Client);
+        self.forget(held);
+    }
+
+    /// Tells the script which bindings there are now, before anything else runs.
+    pub(crate) fn announce_bindings(&mut self) {
+        let client = self.live.iter().flat_map(|live| live.bindings.keys());
+        let client: Vec<String> = client
+            .filter(|name| !RESERVED.contains(&name.as_str()))
+            .cloned()
+            .collect();
+        self.engine
+            .guest
+            .client_bindings
+            .replace(client.iter().cloned().collect());
+        let server = self
+            .parts
+            .registry
+            .iter()
+            .map(|binding| binding.declaration.name.clone());
+        let names = server.chain(client).collect();
+        let action = Action::Bindings(names);
+        self.ready.push_front(Ready {
+            owner: Owner::Nobody,
+            depth: 0,
+            action,
+        });
+    }
+
+    /// The JavaScript world is replaced: everything in it ends.
+    pub(crate) async fn drop_world(&mut self) {
+        self.watches.take();
+        self.ready.clear();
+        self.keys.clear();
+        for call in std::mem::take(&mut self.server_calls).into_values() {
+            call.cancel();
+        }
+        for key in self.engine.guest.imports.take() {
+            if let Some(reference) = self.own_reference(&key) {
+                self.emit(SessionEvent::Release {
+                    reference,
+                    count: u64::MAX,
+                })
+                .await;
+            }
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! Calls that the session waits for: handlers at work for a script, and calls to the client.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::super::guest::{Asked, Callable, Holder, Origin, Owner, Reach};
+use super::dispatch::Pending;
+use super::turn::Action;
+use super::{Inbox, Ready, Session};
+use crate::binding::invalid;
+use crate::rpc::{ErrorObject, Kind};
+use crate::scomp::link::SessionEvent;
+use crate::scomp::methods::{Payload, Target};
+
+/// A handler at work for a script.
+pub(crate) struct ServerCall {
+    owner: Owner,
+    cancel: CancellationToken,
+}
+
+impl ServerCall {
+    /// Tells the handler that nobody waits.
+    pub(crate) fn cancel(&self) {
+        self.cancel.cancel();
+    }
+}
+
+/// Who waits for an answer of the client.
+pub(crate) enum Waiter {
+    /// The script, for its call of that number.
+    Script { call: u64, owner: Owner },
+    /// A handler.
+    Handler(oneshot::Sender<Result<Value, ErrorObject>>),
+    /// Nobody: a console line.
+    Nobody,
+}
+
+/// A call to the client.
+pub(crate) struct ClientCall {
+    waiter: Waiter,
+    target: Target,
+    payload: Payload,
+    deadline: Instant,
+    pub(crate) depth: u32,
+    /// Whether it has been sent; else it waits for the client to come back.
+    is_sent: bool,
+}
+
+impl Session {
+    /// Starts what the script asked for since the last look.
+    pub(crate) async fn start_pending(&mut self) {
+        let pending = self.dispatcher.pending.take();
+        for pending in pending {
+            match pending {
+                Pending::Server {
+                    call,
+                    owner,
+                    work,
+                    cancel,
+                } => {
+                    self.server_calls.insert(call, ServerCall { owner, cancel });
+                    let inbox_tx = self.inbox_tx.clone();
+                    tokio::task::spawn_local(async move {
+                        let outcome = work.await;
+                        // A session that is gone does not want to know.
+                        let _ = inbox_tx.send(Inbox::CallDone(call, outcome)).await;
+                    });
+                }
+                Pending::Client { asked, depth } => self.call_client_for_script(asked, depth).await,
+            }
+        }
+    }
+
+    async fn call_client_for_script(&mut self, asked: Asked, depth: u32) {
+        let waiter = Waiter::Script {
+            call: asked.call,
+            owner: asked.owner,
+        };
+        let target = match asked.reach {
+            Reach::Client(name) | Reach::Server(name) => Target::Binding(name),
+            Reach::Import(key) => match self.own_reference(&key) {
+                Some(id) => Target::Reference(id),
+                None => {
+                    let error =
+                        ErrorObject::new(Kind::UnknownRef, "the function belongs to an earlier connection");
+                    return self.deliver(waiter, Err(error));
+                }
+            },
+        };
+        self.call_client(waiter, target, asked.payload, depth).await;
+    }
+
+    /// The reference on the wire of a function of the present client.
+    pub(crate) fn own_reference(&self, key: &str) -> Option<String> {
+        let (number, id) = key.split_once(':')?;
+        let live = self.live.as_ref()?;
+        (number.parse() == Ok(live.number)).then(|| id.to_owned())
+    }
+
+    /// Calls the client, or waits for it to come back if it is away and the limits allow that.
+    pub(crate) async fn call_client(&mut self, waiter: Waiter, target: Target, payload: Payload, depth: u32) {
+        let grace = Duration::from_millis(self.parts.limits.client_grace_ms);
+        if self.live.is_none() && (grace.is_zero() || matches!(target, Target::Reference(_))) {
+            let error = ErrorObject::new(Kind::PeerGone, "the client is not connected");
+            return self.deliver(waiter, Err(error));
+        }
+        if let Some(error) = self.refuse_call(&target, &payload) {
+            return self.deliver(waiter, Err(error));
+        }
+        let wait = if self.live.is_some() {
+            self.parts.limits.binding_ms_max
+        } else {
+            self.parts.limits.client_grace_ms
+        };
+        let number = self.number();
+        let deadline = Instant::now() + Duration::from_millis(wait);
+        let is_sent = self.live.is_some();
+        self.call_deadlines.insert((deadline, number));
+        let call = ClientCall {
+            waiter,
+            target,
+            payload,
+            deadline,
+            depth,
+            is_sent,
+        };
+        let event = SessionEvent::Call {
+            call: number,
+            target: call.target.clone(),
+            payload: call.payload.clone(),
+        };
+        self.client_calls.insert(number, call);
+        if is_sent {
+            self.emit(event).await;
+        }
+    }
+
+    /// What is wrong with a call before it is sent.
+    fn refuse_call(&self, target: &Target, payload: &Payload) -> Option<ErrorObject> {
+        let (Target::Binding(name), Payload::Input(input), Some(live)) = (target, payload, &self.live) else {
+            return None;
+        };
+        let Some(binding) = live.bindings.get(name) else {
+            return Some(ErrorObject::new(
+                Kind::UnknownBinding,
+                format!("the client has no binding {name}"),
+            ));
+        };
+        let failures = binding.input.as_ref()?.check(input).err()?;
+        Some(invalid(Kind::InvalidInput, name, "input", &failures))
+    }
+
+    /// The client came back: what waited for it is sent, if it still has the binding.
+    pub(crate) async fn send_waiting_calls(&mut self) {
+        let waiting: Vec<u64> = self
+            .client_calls
+            .iter()
+            .filter(|(_, call)| !call.is_sent)
+            .map(|(number, _)| *number)
+            .collect();
+        for number in waiting {
+            let Some(call) = self.client_calls.remove(&number) else {
+                continue;
+            };
+            self.call_deadlines.remove(&(call.deadline, number));
+            self.call_client(call.waiter, call.target, call.payload, call.depth)
+                .await;
+        }
+    }
+
+    /// The client answered.
+    pub(crate) fn accept_answer(&mut self, number: u64, outcome: Result<Value, ErrorObject>) {
+        let Some(call) = self.client_calls.remove(&number) else {
+            return;
+        };
+        self.call_deadlines.remove(&(call.deadline, number));
+        let outcome = outcome.and_then(|value| self.check_output(&call.target, value));
+        self.deliver(call.waiter, outcome);
+    }
+
+    fn check_output(&self, target: &Target, value: Value) -> Result<Value, ErrorObject> {
+        let (Target::Binding(name), Some(live)) = (target, &self.live) else {
+            return Ok(value);
+        };
+        let schema = live
+            .bindings
+            .get(name)
+            .and_then(|binding| binding.output.as_ref());
+        match schema.map(|schema| schema.check(&value)) {
+            Some(Err(failures)) => Err(invalid(Kind::InvalidOutput, name, "output", &failures)),
+            Some(Ok(())) | None => Ok(value),
+        }
+    }
+
+    /// Gives an outcome to whoever waits for it.
+    pub(crate) fn deliver(&mut self, waiter: Waiter, outcome: Result<Value, ErrorObject>) {
+        match waiter {
+            Waiter::Script { call, owner } => self.settle_soon(call, owner, (outcome, Origin::Client)),
+            Waiter::Handler(reply_tx) => {
+                let number = self.live.as_ref().map_or(0, |live| live.number);
+                // Functions of the client get the session's own keys before a handler sees them.
+                let _ = reply_tx.send(outcome.map(|value| scope_functions(value, number)));
+            }
+            Waiter::Nobody => {}
+        }
+    }
+
+    fn settle_soon(&mut self, call: u64, owner: Owner, answer: super::super::engine::CallAnswer) {
+        let owner = self.current_owner(owner);
+        let depth = self.depth_of(owner);
+        // Answers that came together are settled in one turn.
+        if let Some(Ready {
+            owner: last,
+            action: Action::Settle(answers),
+            ..
+        }) = self.ready.back_mut()
+            && *last == owner
+        {
+            answers.push((call, answer));
+            return;
+        }
+        self.ready.push_back(Ready {
+            owner,
+            depth,
+            action: Action::Settle(vec![(call, answer)]),
+        });
+    }
+
+    /// A handler that worked for a script is done.
+    pub(crate) fn finish_server_call(&mut self, call: u64, outcome: Result<Value, ErrorObject>) {
+        if let Some(ServerCall { owner, .. }) = self.server_calls.remove(&call) {
+            self.settle_soon(call, owner, (outcome, Origin::Host));
+        }
+    }
+
+    /// Gives up on calls whose time is over.
+    pub(crate) async fn expire_calls(&mut self, now: Instant) {
+        while let Some((deadline, number)) = self.call_deadlines.first().copied()
+            && deadline <= now
+        {
+            self.call_deadlines.pop_first();
+            let Some(call) = self.client_calls.remove(&number) else {
+                continue;
+            };
+            let error = if call.is_sent {
+                self.emit(SessionEvent::GiveUp { call: number }).await;
+                ErrorObject::new(Kind::Timeout, "the client did not answer in time")
+            } else {
+                ErrorObject::new(Kind::PeerGone, "the client did not come back in time")
+            };
+            self.deliver(call.waiter, Err(error));
+        }
+    }
+
+    /// The connection is gone: calls to it fail, unless they may wait for the next.
+    pub(crate) fn fail_client_calls(&mut self) {
+        let numbers: Vec<u64> = self.client_calls.keys().copied().collect();
+        for number in numbers {
+            let Some(call) = self.client_calls.remove(&number) else {
+                continue;
+            };
+            self.call_deadlines.remove(&(call.deadline, number));
+            let error = ErrorObject::new(Kind::PeerGone, "the connection is gone");
+            self.deliver(call.waiter, Err(error));
+        }
+    }
+
+    /// Ends the calls of an eval or invocation that is stopped: nobody waits for them any more.
+    pub(crate) async fn abandon_calls_of(&mut self, owner: Owner) {
+        let server: Vec<u64> = self
+            .server_calls
+            .iter()
+            .filter(|(_, call)| call.owner == owner)
+            .map(|(number, _)| *number)
+            .collect();
+        for number in server {
+            if let Some(call) = self.server_calls.remove(&number) {
+                call.cancel.cancel();
+                drop(self.engine.guest.calls.borrow_mut().take(number));
+            }
+        }
+        let is_owned =
+            |call: &ClientCall| matches!(call.waiter, Waiter::Script { owner: of, .. } if of == owner);
+        let client: Vec<u64> = self
+            .client_calls
+            .iter()
+            .filter(|(_, call)| is_owned(call))
+            .map(|(number, _)| *number)
+            .collect();
+        for number in client {
+            let Some(call) = self.client_calls.remove(&number) else {
+                continue;
+            };
+            self.call_deadlines.remove(&(call.deadline, number));
+            if let Waiter::Script { call, .. } = call.waiter {
+                drop(self.engine.guest.calls.borrow_mut().take(call));
+            }
+            self.emit(SessionEvent::GiveUp { call: number }).await;
+        }
+    }
+
+    /// Passes on what was let go: functions that handlers no longer hold, functions that the script dropped.
+    pub(crate) async fn take_releases(&mut self) {
+        let mut forgotten = Vec::new();
+        for id in self.dispatcher.link.releases.take() {
+            if let Some(number) = id.strip_prefix("host:").and_then(|number| number.parse().ok()) {
+                forgotten.extend(
+                    self.engine
+                        .guest
+                        .functions
+                        .borrow_mut()
+                        .give_back(Holder::Host, number, 1),
+                );
+            } else if let Some(reference) = self.own_reference(&id) {
+                self.emit(SessionEvent::Release { reference, count: 1 }).await;
+            }
+        }
+        self.forget(forgotten);
+        let dropped = self.engine.guest.dropped.take();
+        for (key, count) in dropped {
+            if let Some(number) = key.strip_prefix("native:").and_then(|number| number.parse().ok()) {
+                self.dispatcher.natives.remove(number);
+            } else if let Some(reference) = self.own_reference(&key) {
+                self.emit(SessionEvent::Release { reference, count }).await;
+            }
+        }
+    }
+
+    /// Lets functions of the script go, when its stack is empty.
+    pub(crate) fn forget(&mut self, functions: Vec<Callable>) {
+        for callable in &functions {
+            if let Callable::Native(number) = callable {
+                self.dispatcher.natives.remove(*number);
+            }
+        }
+        if !functions.is_empty() {
+            self.ready.push_back(Ready {
+                owner: Owner::Nobody,
+                depth: 0,
+                action: Action::Forget(functions),
+            });
+        }
+    }
+
+    /// Sends console lines to a client that wants them as they come.
+    pub(crate) async fn stream_console(&mut self) {
+        let lines = self.engine.guest.console.borrow_mut().take_unsent();
+        for line in lines {
+            let mut input = json!(line);
+            input["evalId"] = self.dispatcher.eval_id.borrow().clone().unwrap_or_default();
+            let target = Target::Binding("console.write".to_owned());
+            self.call_client(Waiter::Nobody, target, Payload::Input(input), 0)
+                .await;
+        }
+    }
+}
+
+/// Renames the functions in a value of the client to the session's keys.
+pub(crate) fn scope_functions(mut value: Value, connection: u64) -> Value {
+    match &mut value {
+        Value::Object(fields) => {
+            for (key, field) in fields.iter_mut() {
+                if key == "$fn"
+                    && let Value::String(id) = field
+                {
+                    *id = format!("{connection}:{id}");
+                } else {
+                    *field = scope_functions(std::mem::take(field), connection);
+                }
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                *item = scope_functions(std::mem::take(item), connection);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    value
+}

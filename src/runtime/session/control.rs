@@ -1,0 +1,207 @@
+//! The control bindings: what a client may ask of its session without new methods.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::super::meter::Stop;
+use super::Session;
+use super::evals::Requester;
+use crate::binding::{search, typescript};
+use crate::rpc::{ErrorObject, Id, Kind};
+use crate::scomp::declaration::Declaration;
+use crate::scomp::link::Closing;
+
+/// Hits of a search for bindings.
+const HITS_MAX: usize = 20;
+
+/// Name, what it does, input schema.
+const CONTROLS: [(&str, &str, &str); 6] = [
+    (
+        "session.cancel",
+        "Ends an eval of this connection, running or queued, and what it waits for; without evalId the running one. The answer lists what was ended.",
+        r#"{"type":"object","properties":{"evalId":{"type":["integer","string"]}},"additionalProperties":false}"#,
+    ),
+    (
+        "session.info",
+        "What the session does and uses.",
+        r#"{"type":"object","additionalProperties":false}"#,
+    ),
+    (
+        "session.reset",
+        "Starts over with a fresh context in the same session. A running eval is cancelled; references and keys are dropped.",
+        r#"{"type":"object","additionalProperties":false}"#,
+    ),
+    (
+        "session.close",
+        "Ends the session and closes the connection.",
+        r#"{"type":"object","additionalProperties":false}"#,
+    ),
+    (
+        "bindings.types",
+        "The TypeScript declarations of all bindings, as one string.",
+        r#"{"type":"object","additionalProperties":false}"#,
+    ),
+    (
+        "bindings.search",
+        "Finds bindings by words.",
+        r#"{"type":"object","properties":{"query":{"type":"string"}},"required":["query"],"additionalProperties":false}"#,
+    ),
+];
+
+/// Whether a binding of that name is one of the control bindings.
+pub(crate) fn is_control(name: &str) -> bool {
+    CONTROLS.iter().any(|(known, _, _)| *known == name)
+}
+
+/// The declarations that every handshake lists.
+pub(crate) fn declarations() -> Vec<Declaration> {
+    CONTROLS
+        .iter()
+        .map(|(name, description, input)| Declaration {
+            name: (*name).to_owned(),
+            description: Some((*description).to_owned()),
+            input: serde_json::from_str(input).ok(),
+            output: None,
+            effects: Vec::new(),
+            hints: None,
+        })
+        .collect()
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CancelInput {
+    #[serde(default, rename = "evalId")]
+    eval_id: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SearchInput {
+    query: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoInput {}
+
+type Outcome = Result<Value, ErrorObject>;
+
+impl Session {
+    /// Serves a control binding; `None` when the name is not one of them.
+    pub(crate) async fn control(
+        &mut self,
+        requester: &Requester,
+        name: &str,
+        input: &Value,
+    ) -> Option<Outcome> {
+        Some(match name {
+            "session.cancel" => match read::<CancelInput>(name, input) {
+                Ok(cancel) => self.cancel(requester.connection, cancel.eval_id.as_ref()).await,
+                Err(error) => Err(error),
+            },
+            "bindings.search" => read::<SearchInput>(name, input).map(|search| self.search(&search.query)),
+            _ => match (is_control(name), read::<NoInput>(name, input)) {
+                (false, _) => return None,
+                (true, Err(error)) => Err(error),
+                (true, Ok(NoInput {})) => self.plain_control(name).await,
+            },
+        })
+    }
+
+    async fn plain_control(&mut self, name: &str) -> Outcome {
+        match name {
+            "session.info" => Ok(self.describe()),
+            "session.reset" => self.reset().await,
+            "session.close" => {
+                self.end(Closing::ByClient);
+                Ok(Value::Null)
+            }
+            _ => Ok(Value::from(typescript::declarations(&self.all_declarations()))),
+        }
+    }
+
+    async fn cancel(&mut self, connection: u64, eval_id: Option<&Value>) -> Outcome {
+        let names = |id: &Id| match (id, eval_id) {
+            (_, None) => true,
+            (Id::Text(text), Some(Value::String(asked))) => **text == **asked,
+            (Id::Number(digits), Some(Value::Number(asked))) => **digits == *asked.to_string(),
+            (_, Some(_)) => false,
+        };
+        let is_meant = |requester: &Requester| requester.connection == connection && names(&requester.id);
+        let mut ended = Vec::new();
+        if let Some(running) = &self.evals.running
+            && (eval_id.is_none() || running.requesters.iter().any(is_meant))
+            && running.stop_requested.is_none()
+        {
+            ended.extend(running.requesters.iter().map(|requester| json!(requester.id)));
+            self.stop_eval_soon(Stop::Cancelled).await;
+        } else if eval_id.is_some() {
+            let error = ErrorObject::new(Kind::Cancelled, "the eval was cancelled");
+            ended.extend(
+                self.drop_queued(is_meant, &error)
+                    .await
+                    .iter()
+                    .map(|id| json!(id)),
+            );
+        }
+        Ok(json!({ "cancelled": ended }))
+    }
+
+    fn describe(&self) -> Value {
+        let mut info = json!(self.info());
+        info["id"] = json!(self.parts.scope.id);
+        info["principal"] = json!(self.parts.scope.principal.name);
+        info["limits"] = json!(*self.parts.limits);
+        info
+    }
+
+    async fn reset(&mut self) -> Outcome {
+        let error = ErrorObject::new(Kind::Cancelled, "the session was reset");
+        self.drop_queued(|_| true, &error).await;
+        if self.in_turn.is_some() {
+            self.reset_requested = true;
+            self.engine.guest.meter.request_stop(Stop::Cancelled);
+            return Ok(Value::Null);
+        }
+        self.reset_now().await;
+        Ok(Value::Null)
+    }
+
+    /// Starts over. Only with an empty JavaScript stack.
+    pub(crate) async fn reset_now(&mut self) {
+        self.reset_requested = false;
+        self.cancel_everything(Stop::Cancelled).await;
+        self.replace_engine().await;
+    }
+
+    fn search(&self, query: &str) -> Value {
+        let hits = search::search(&self.all_declarations(), query, HITS_MAX);
+        json!(
+            hits.iter()
+                .map(|hit| json!({"name": hit.name, "description": hit.description}))
+                .collect::<Vec<_>>()
+        )
+    }
+
+    fn all_declarations(&self) -> Vec<Declaration> {
+        let server = self
+            .parts
+            .registry
+            .iter()
+            .map(|binding| binding.declaration.clone());
+        let client = self.live.iter().flat_map(|live| live.bindings.values());
+        let client = client.map(|binding| binding.declaration.clone());
+        let visible = self.engine.guest.client_bindings.borrow();
+        server
+            .chain(client.filter(|declaration| visible.contains(&declaration.name)))
+            .collect()
+    }
+}
+
+fn read<T: for<'de> Deserialize<'de>>(name: &str, input: &Value) -> Result<T, ErrorObject> {
+    T::deserialize(input).map_err(|error| {
+        ErrorObject::new(Kind::InvalidInput, format!("{name}: {error}"))
+            .with("errors", json!([{"path": "", "message": error.to_string()}]))
+    })
+}

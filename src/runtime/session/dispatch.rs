@@ -1,0 +1,162 @@
+//! Where the calls of a script go.
+//!
+//! A handler that is ready at once answers inside the turn, with no way round through the session. Everything else
+//! is put down here and started by the session when the turn is over or suspended.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::super::engine::CallAnswer;
+use super::super::guest::{Asked, Origin, Owner, Reach};
+use crate::binding::{Binding, Call, Caller, FunctionRef, HostLink, Natives, Registry, SessionScope};
+use crate::limits::Limits;
+use crate::rpc::{ErrorObject, Kind};
+use crate::scomp::methods::Payload;
+
+/// A handler at work.
+pub(crate) type Work = Pin<Box<dyn Future<Output = Result<Value, ErrorObject>> + Send>>;
+
+/// A call that was not answered at once.
+pub(crate) enum Pending {
+    /// A handler is at work.
+    Server {
+        call: u64,
+        owner: Owner,
+        work: Work,
+        cancel: CancellationToken,
+    },
+    /// It goes to the client.
+    Client { asked: Asked, depth: u32 },
+}
+
+/// Sends the calls of a script on their way.
+pub(crate) struct Dispatcher {
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) scope: Arc<SessionScope>,
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) link: HostLink,
+    pub(crate) natives: Natives,
+    /// How many invokes the running turn is inside of.
+    pub(crate) depth: Cell<u32>,
+    /// The JSON-RPC id of the running eval.
+    pub(crate) eval_id: RefCell<Option<Value>>,
+    /// Calls that the running eval made.
+    pub(crate) calls_made: Cell<u64>,
+    pub(crate) pending: RefCell<Vec<Pending>>,
+}
+
+impl Dispatcher {
+    /// Takes a call; an answer that is there at once is returned.
+    pub(crate) fn dispatch(&self, asked: Asked) -> Option<CallAnswer> {
+        self.calls_made.set(self.calls_made.get() + 1);
+        let depth = self.depth.get() + 1;
+        if depth > self.limits.invoke_depth_max {
+            let message = format!("invokes are nested deeper than {}", self.limits.invoke_depth_max);
+            return Some((Err(ErrorObject::new(Kind::TooDeep, message)), Origin::Host));
+        }
+        match &asked.reach {
+            Reach::Server(name) => {
+                let Some(binding) = self.registry.get(name).cloned() else {
+                    let message = format!("no binding {name}");
+                    return Some((Err(ErrorObject::new(Kind::UnknownBinding, message)), Origin::Host));
+                };
+                let Payload::Input(input) = asked.payload else {
+                    return None;
+                };
+                let call = self.call(&binding, depth, asked.functions);
+                let cancel = call.cancel.clone();
+                let work = Box::pin(binding.invoke(input, call, Caller::Script));
+                self.start(asked.call, asked.owner, work, cancel)
+            }
+            Reach::Import(key) => match key.strip_prefix("native:").and_then(|number| number.parse().ok()) {
+                Some(number) => self.call_native(number, asked, depth),
+                None => {
+                    self.pending.borrow_mut().push(Pending::Client { asked, depth });
+                    None
+                }
+            },
+            Reach::Client(_) => {
+                self.pending.borrow_mut().push(Pending::Client { asked, depth });
+                None
+            }
+        }
+    }
+
+    fn call_native(&self, number: u64, asked: Asked, depth: u32) -> Option<CallAnswer> {
+        let Some(function) = self.natives.get(number) else {
+            return Some((
+                Err(ErrorObject::new(Kind::UnknownRef, "the function is gone")),
+                Origin::Host,
+            ));
+        };
+        let call = self.native_call(depth, asked.functions);
+        let cancel = call.cancel.clone();
+        let arguments = match asked.payload {
+            Payload::Args(arguments) => Value::Array(arguments),
+            Payload::Input(input) => Value::Array(vec![input]),
+        };
+        let work = function.call(arguments, call);
+        let work = Box::pin(async move { work.await.map_err(crate::binding::BindingError::into_object) });
+        self.start(asked.call, asked.owner, work, cancel)
+    }
+
+    fn start(
+        &self,
+        call: u64,
+        owner: Owner,
+        mut work: Work,
+        cancel: CancellationToken,
+    ) -> Option<CallAnswer> {
+        match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(outcome) => Some((outcome, Origin::Host)),
+            // Whoever polls it next brings a waker; the first poll of a fresh task always happens.
+            Poll::Pending => {
+                self.pending.borrow_mut().push(Pending::Server {
+                    call,
+                    owner,
+                    work,
+                    cancel,
+                });
+                None
+            }
+        }
+    }
+
+    /// What a handler of `binding` is told of a call.
+    pub(crate) fn call(&self, binding: &Binding, depth: u32, functions: Vec<String>) -> Call {
+        let timeout = binding
+            .timeout
+            .unwrap_or(Duration::from_millis(self.limits.binding_ms_max));
+        self.new_call(timeout, depth, functions)
+    }
+
+    /// What a function that a handler gave away is told of a call.
+    pub(crate) fn native_call(&self, depth: u32, functions: Vec<String>) -> Call {
+        self.new_call(
+            Duration::from_millis(self.limits.binding_ms_max),
+            depth,
+            functions,
+        )
+    }
+
+    fn new_call(&self, timeout: Duration, depth: u32, functions: Vec<String>) -> Call {
+        let hold = |id| FunctionRef::new(id, self.link.clone());
+        Call {
+            session: Arc::clone(&self.scope),
+            deadline: Instant::now() + timeout,
+            cancel: CancellationToken::new(),
+            depth,
+            eval_id: self.eval_id.borrow().clone(),
+            link: self.link.clone(),
+            natives: self.natives.clone(),
+            functions: functions.into_iter().map(hold).collect(),
+        }
+    }
+}

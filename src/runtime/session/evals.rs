@@ -1,0 +1,373 @@
+//! The evals of a session: strictly one after the other, in the order received.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+
+use super::super::engine::{Engine, Source};
+use super::super::guest::{ConsoleLine, Owner};
+use super::super::meter::Stop;
+use super::super::source;
+use super::keys::Found;
+use super::turn::Action;
+use super::{Ready, Session};
+use crate::rpc::{ErrorObject, Id, Kind};
+use crate::scomp::link::SessionEvent;
+use crate::scomp::methods::EvalParams;
+
+/// A request of the connection of that number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Requester {
+    pub(crate) connection: u64,
+    pub(crate) id: Id,
+}
+
+/// An eval that waits for its turn.
+struct Queued {
+    requester: Requester,
+    params: EvalParams,
+}
+
+/// The eval that runs.
+pub(crate) struct Running {
+    pub(crate) number: u64,
+    /// Who gets the answer: more than one when a keyed eval was sent again meanwhile.
+    pub(crate) requesters: Vec<Requester>,
+    pub(crate) params: EvalParams,
+    pub(crate) started: Instant,
+    pub(crate) wall_deadline: Instant,
+    pub(crate) wall_max: Duration,
+    pub(crate) cpu: Duration,
+    /// Set when it is to end as soon as the JavaScript stack is empty.
+    pub(crate) stop_requested: Option<Stop>,
+}
+
+/// The queue and what runs.
+pub(crate) struct Evals {
+    queue: VecDeque<Queued>,
+    pub(crate) running: Option<Running>,
+    pub(crate) done: u64,
+    next: u64,
+    queued_max: usize,
+}
+
+/// `result` of an eval.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct EvalResult<'a> {
+    value: &'a Value,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    console: &'a [ConsoleLine],
+    #[serde(skip_serializing_if = "is_zero")]
+    console_dropped: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stats: Option<Value>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// The answer to an eval, ready for the wire.
+pub(crate) type Answer = Result<Box<RawValue>, ErrorObject>;
+
+impl Evals {
+    /// Nothing runs, room for `queued_max` that wait.
+    pub(crate) fn new(queued_max: usize) -> Self {
+        Self {
+            queue: VecDeque::new(),
+            running: None,
+            done: 0,
+            next: 0,
+            queued_max,
+        }
+    }
+
+    /// How many wait.
+    pub(crate) fn queued(&self) -> usize {
+        self.queue.len()
+    }
+}
+
+impl Session {
+    /// The client wants code to run.
+    pub(crate) async fn accept_eval(&mut self, requester: Requester, params: EvalParams) {
+        if let Some(key) = params.key.clone() {
+            match self.find_keyed(&key, &params, &requester) {
+                Found::New => {}
+                Found::Joined => return,
+                Found::Outcome(answer) => return self.answer(&requester, answer).await,
+                Found::Again(result, functions) => {
+                    let answer = self.renew_functions(&result, functions);
+                    return self.answer(&requester, answer).await;
+                }
+            }
+        }
+        if self.evals.queue.len() >= self.evals.queued_max {
+            if let Some(key) = &params.key {
+                self.keys.forget(key);
+            }
+            let message = format!("{} evals are waiting already", self.evals.queued_max);
+            let refusal = ErrorObject::new(Kind::QueueFull, message);
+            return self.answer(&requester, Err(refusal)).await;
+        }
+        self.evals.queue.push_back(Queued { requester, params });
+    }
+
+    /// A keyed eval that was sent again joins its run, wherever that is.
+    pub(crate) fn join_eval(&mut self, key: &str, requester: &Requester) -> bool {
+        if let Some(running) = &mut self.evals.running
+            && running.params.key.as_deref() == Some(key)
+        {
+            running.requesters.push(requester.clone());
+            return true;
+        }
+        // Still in the queue: the answer goes to whoever asked last, the earlier connection being gone.
+        match self
+            .evals
+            .queue
+            .iter_mut()
+            .find(|queued| queued.params.key.as_deref() == Some(key))
+        {
+            Some(queued) => {
+                queued.requester = requester.clone();
+                true
+            }
+            None => false,
+        }
+    }
+
+    pub(crate) fn start_next_eval(&mut self) -> Option<Ready> {
+        let Queued { requester, params } = self.evals.queue.pop_front()?;
+        self.evals.next += 1;
+        let number = self.evals.next;
+        let now = Instant::now();
+        let asked = params.timeout_ms.map_or(Duration::MAX, Duration::from_millis);
+        let wall_max = asked.min(self.parts.limits.wall_max());
+        let source = Source {
+            code: params.code.clone(),
+            name: params.name.clone().unwrap_or_else(|| format!("eval-{number}.js")),
+            fresh: params.fresh,
+        };
+        let guest = &self.engine.guest;
+        guest.eval_started.set(now);
+        guest.calls.borrow_mut().budget_left = self.parts.limits.calls_per_eval_max;
+        self.dispatcher.calls_made.set(0);
+        self.dispatcher
+            .eval_id
+            .replace(serde_json::to_value(&requester.id).ok());
+        self.evals.running = Some(Running {
+            number,
+            requesters: vec![requester],
+            params,
+            started: now,
+            wall_deadline: now + wall_max,
+            wall_max,
+            cpu: Duration::ZERO,
+            stop_requested: None,
+        });
+        let owner = Owner::Eval(number);
+        Some(Ready {
+            owner,
+            depth: 0,
+            action: Action::Eval { owner, source },
+        })
+    }
+
+    /// The running eval is over.
+    pub(crate) async fn finish_eval(&mut self, outcome: Result<Value, ErrorObject>, handed: &[String]) {
+        let Some(running) = self.evals.running.take() else {
+            return;
+        };
+        self.evals.done += 1;
+        self.dispatcher.eval_id.replace(None);
+        self.watches
+            .borrow_mut()
+            .retain(|watched| watched.owner != Owner::Eval(running.number));
+        // What floating promises call from here on has a budget of its own.
+        self.engine.guest.calls.borrow_mut().budget_left = self.parts.limits.calls_per_eval_max;
+        let outcome = match outcome {
+            Err(error) if error.is(Kind::MemoryLimit) => Err(self.recover(&running, error).await),
+            other => other,
+        };
+        let (console, dropped) = self.engine.guest.console.borrow_mut().take();
+        let stats = running.params.stats.then(|| self.stats(&running));
+        let answer = match &outcome {
+            Ok(value) => {
+                let result = EvalResult {
+                    value,
+                    console: &console,
+                    console_dropped: dropped,
+                    stats,
+                };
+                to_raw_value(&result).map_err(|error| ErrorObject::new(Kind::Internal, error.to_string()))
+            }
+            Err(error) => Err(with_console(error.clone(), &console, dropped, stats)),
+        };
+        if let Some(key) = &running.params.key {
+            self.store_keyed(key, &answer, handed);
+        }
+        for requester in &running.requesters {
+            let answer = answer.clone();
+            self.answer(requester, answer).await;
+        }
+    }
+
+    fn stats(&self, running: &Running) -> Value {
+        let ms = |duration: Duration| (duration.as_secs_f64() * 1e6).round() / 1e3;
+        json!({
+            "cpuMs": ms(running.cpu),
+            "wallMs": ms(running.started.elapsed()),
+            "bindingCalls": self.dispatcher.calls_made.get(),
+            "memoryBytes": self.engine.memory_bytes(),
+        })
+    }
+
+    /// Ends the running eval for a reason of ours. Only with an empty JavaScript stack.
+    pub(crate) async fn stop_eval(&mut self, reason: Stop) {
+        let Some(running) = &self.evals.running else {
+            return;
+        };
+        let owner = Owner::Eval(running.number);
+        let message = match reason {
+            Stop::Cpu => {
+                let max = self.parts.limits.cpu_ms_max;
+                format!("the script used more than {max} ms of CPU time")
+            }
+            Stop::Wall => format!("the script took longer than {} ms", running.wall_max.as_millis()),
+            Stop::Cancelled => "the eval was cancelled".to_owned(),
+            Stop::Closed => "the session was closed".to_owned(),
+        };
+        self.abandon_calls_of(owner).await;
+        self.finish_eval(Err(ErrorObject::new(reason.kind(), message)), &[])
+            .await;
+    }
+
+    /// Ends the running eval now, or as soon as the JavaScript stack is empty.
+    pub(crate) async fn stop_eval_soon(&mut self, reason: Stop) {
+        let Some(running) = &mut self.evals.running else {
+            return;
+        };
+        running.stop_requested = Some(reason);
+        match self.in_turn {
+            None => self.stop_eval(reason).await,
+            Some(owner) if owner == Owner::Eval(running.number) => {
+                self.engine.guest.meter.request_stop(reason)
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// The script waits, and there is nothing that could go on.
+    pub(crate) async fn end_deadlocked_eval(&mut self) -> bool {
+        let guest = &self.engine.guest;
+        let stuck = self.evals.running.is_some()
+            && !self.engine.has_jobs()
+            && guest.calls.borrow().waiting() == 0
+            && guest.timers.borrow().len() == 0
+            && guest.functions.borrow().is_empty()
+            && self.invocations.is_empty();
+        if stuck {
+            let message = "the script waits for a promise that nothing can settle";
+            self.finish_eval(Err(ErrorObject::new(Kind::Deadlock, message)), &[])
+                .await;
+        }
+        stuck
+    }
+
+    /// Makes room after the memory limit, with a fresh world if there is no other way.
+    async fn recover(&mut self, running: &Running, error: ErrorObject) -> ErrorObject {
+        let declared = source::declared_names(&running.params.code);
+        let is_lost = Rc::new(std::cell::Cell::new(false));
+        let action = Action::Recover {
+            declared,
+            is_lost: Rc::clone(&is_lost),
+        };
+        let ready = Ready {
+            owner: Owner::Nobody,
+            depth: 0,
+            action,
+        };
+        Box::pin(self.perform(ready)).await;
+        if is_lost.get() && self.replace_engine().await {
+            error.with("sessionLost", true)
+        } else {
+            error
+        }
+    }
+
+    /// Starts over with a fresh context; `false` when there is no room even for that.
+    pub(crate) async fn replace_engine(&mut self) -> bool {
+        let parts = &self.parts;
+        let Ok(engine) = Engine::new(parts.limits.clone(), parts.registry.clone()) else {
+            self.end(crate::scomp::link::Closing::Fault);
+            return false;
+        };
+        self.drop_world().await;
+        self.engine = Rc::new(engine);
+        self.announce_bindings();
+        true
+    }
+
+    /// Answers a request, if its connection is still the one that holds the session.
+    pub(crate) async fn answer(&mut self, requester: &Requester, outcome: Answer) {
+        if self
+            .live
+            .as_ref()
+            .is_some_and(|live| live.number == requester.connection)
+        {
+            self.emit(SessionEvent::Answered {
+                request: requester.id.clone(),
+                outcome,
+            })
+            .await;
+        }
+    }
+
+    /// Ends a queued eval; its requester hears `error`.
+    pub(crate) async fn drop_queued(
+        &mut self,
+        which: impl Fn(&Requester) -> bool,
+        error: &ErrorObject,
+    ) -> Vec<Id> {
+        let (dropped, kept) = std::mem::take(&mut self.evals.queue)
+            .into_iter()
+            .partition(|q| which(&q.requester));
+        self.evals.queue = kept;
+        let dropped: VecDeque<Queued> = dropped;
+        let mut ids = Vec::new();
+        for queued in dropped {
+            let answer = Err(error.clone());
+            if let Some(key) = &queued.params.key {
+                self.store_keyed(key, &answer, &[]);
+            }
+            self.answer(&queued.requester, answer).await;
+            ids.push(queued.requester.id);
+        }
+        ids
+    }
+}
+
+fn with_console(
+    error: ErrorObject,
+    console: &[ConsoleLine],
+    dropped: u64,
+    stats: Option<Value>,
+) -> ErrorObject {
+    let mut error = error;
+    if !console.is_empty() {
+        error = error.with("console", json!(console));
+    }
+    if dropped > 0 {
+        error = error.with("consoleDropped", dropped);
+    }
+    match stats {
+        Some(stats) => error.with("stats", stats),
+        None => error,
+    }
+}

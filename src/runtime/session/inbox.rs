@@ -1,0 +1,183 @@
+//! What reaches a session, and the handle through which it does.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::binding::HostRequest;
+use crate::binding::schema::Schema;
+use crate::rpc::{ErrorObject, Kind};
+use crate::scomp::declaration::Declaration;
+use crate::scomp::link::{Closing, SessionCommand, SessionEvent};
+
+/// Messages that wait for a session.
+/// A client's own limit of open requests comes first; this one keeps what handlers and connections send together.
+pub(crate) const INBOX_QUEUED_MAX: usize = 2048;
+
+/// Events that wait for the connection. They are written as fast as the socket takes them.
+pub(crate) const EVENTS_QUEUED_MAX: usize = 1024;
+
+/// Bytes of answers that may wait for a connection before it counts as a slow reader and is closed.
+pub(crate) const BACKLOG_BYTES_MAX: usize = 32 << 20;
+
+/// Something for a session to act on.
+#[derive(Debug)]
+pub(crate) enum Inbox {
+    /// A connection takes the session.
+    Attach(Attachment),
+    /// From the connection of that number.
+    Command(u64, SessionCommand),
+    /// The connection of that number is gone.
+    Detach(u64),
+    /// A handler calls back.
+    Host(HostRequest),
+    /// A server binding that the script called is done.
+    CallDone(u64, Result<Value, ErrorObject>),
+    /// A request of the client to a server binding is done.
+    InvokeDone(u64, Result<Value, ErrorObject>),
+    /// The session is to end.
+    End(Closing),
+    /// How is it doing?
+    Inspect(oneshot::Sender<SessionInfo>),
+}
+
+/// A session's state for the operator.
+#[derive(Debug, Clone, Default, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionInfo {
+    /// Whether an eval runs.
+    pub running: bool,
+    /// Evals that wait.
+    pub evals_queued: usize,
+    /// Evals that ran.
+    pub evals_done: u64,
+    /// Bytes of the JavaScript heap.
+    pub memory_bytes: u64,
+    /// CPU time used in all.
+    pub cpu_ms: u64,
+    /// Binding calls in flight.
+    pub calls_in_flight: usize,
+    /// Pending timers.
+    pub timers: usize,
+    /// Functions of the script that the client holds.
+    pub functions_held: usize,
+    /// Functions of the client that the script holds.
+    pub functions_imported: usize,
+}
+
+/// A client's binding, checked.
+#[derive(Debug)]
+pub struct ClientBinding {
+    /// As it was declared.
+    pub declaration: Declaration,
+    /// Checks what the script passes.
+    pub input: Option<Schema>,
+    /// Checks what the client answers.
+    pub output: Option<Schema>,
+}
+
+/// A connection that holds a session.
+#[derive(Debug)]
+pub(crate) struct Attachment {
+    /// Its number: higher than that of any before it.
+    pub(crate) number: u64,
+    /// Where events go.
+    pub(crate) events_tx: EventSender,
+    /// What the client declared.
+    pub(crate) bindings: Vec<ClientBinding>,
+}
+
+/// The way from a session to its connection, with the bytes on it counted.
+#[derive(Debug, Clone)]
+pub(crate) struct EventSender {
+    events_tx: mpsc::Sender<SessionEvent>,
+    backlog: Arc<AtomicUsize>,
+}
+
+/// The connection's end of it.
+#[derive(Debug)]
+pub(crate) struct EventReceiver {
+    events_rx: mpsc::Receiver<SessionEvent>,
+    backlog: Arc<AtomicUsize>,
+}
+
+/// A way for events.
+pub(crate) fn event_channel() -> (EventSender, EventReceiver) {
+    let (events_tx, events_rx) = mpsc::channel(EVENTS_QUEUED_MAX);
+    let backlog = Arc::new(AtomicUsize::new(0));
+    (
+        EventSender {
+            events_tx,
+            backlog: Arc::clone(&backlog),
+        },
+        EventReceiver { events_rx, backlog },
+    )
+}
+
+fn weight(event: &SessionEvent) -> usize {
+    match event {
+        SessionEvent::Answered {
+            outcome: Ok(result), ..
+        } => result.get().len(),
+        SessionEvent::Answered { outcome: Err(_), .. }
+        | SessionEvent::Call { .. }
+        | SessionEvent::GiveUp { .. }
+        | SessionEvent::Release { .. }
+        | SessionEvent::Close(_) => 256,
+    }
+}
+
+impl EventSender {
+    /// Sends an event; `false` when the connection is gone or reads too slowly, which is the same to a session.
+    pub(crate) async fn send(&self, event: SessionEvent) -> bool {
+        let bytes = weight(&event);
+        if self.backlog.fetch_add(bytes, Ordering::Relaxed) > BACKLOG_BYTES_MAX {
+            return false;
+        }
+        self.events_tx.send(event).await.is_ok()
+    }
+}
+
+impl EventReceiver {
+    /// The next event; `None` when the session is gone or gave the connection up.
+    pub(crate) async fn recv(&mut self) -> Option<SessionEvent> {
+        let event = self.events_rx.recv().await?;
+        self.backlog.fetch_sub(weight(&event), Ordering::Relaxed);
+        Some(event)
+    }
+
+    /// An event that is there already.
+    pub(crate) fn try_recv(&mut self) -> Option<SessionEvent> {
+        let event = self.events_rx.try_recv().ok()?;
+        self.backlog.fetch_sub(weight(&event), Ordering::Relaxed);
+        Some(event)
+    }
+}
+
+/// How others reach a session.
+#[derive(Debug, Clone)]
+pub struct SessionHandle {
+    pub(crate) inbox_tx: mpsc::Sender<Inbox>,
+}
+
+impl SessionHandle {
+    /// Sends a message; an error when the session is gone.
+    pub(crate) async fn send(&self, message: Inbox) -> Result<(), ErrorObject> {
+        let gone = |_| ErrorObject::new(Kind::SessionClosed, "the session is gone");
+        self.inbox_tx.send(message).await.map_err(gone)
+    }
+
+    /// How the session is doing.
+    pub async fn inspect(&self) -> Option<SessionInfo> {
+        let (info_tx, info_rx) = oneshot::channel();
+        self.inbox_tx.send(Inbox::Inspect(info_tx)).await.ok()?;
+        info_rx.await.ok()
+    }
+
+    /// Whether the session is gone.
+    pub fn is_gone(&self) -> bool {
+        self.inbox_tx.is_closed()
+    }
+}

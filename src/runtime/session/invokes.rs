@@ -1,0 +1,415 @@
+//! Calls from outside: the client's `invoke`, and what handlers ask of the session that called them.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use serde_json::value::to_raw_value;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::super::engine::Settled;
+use super::super::guest::{Callable, Holder, Origin, Owner};
+use super::super::meter::Stop;
+use super::calls::{Waiter, scope_functions};
+use super::evals::Requester;
+use super::turn::Action;
+use super::{Inbox, Ready, Session};
+use crate::binding::{Caller, HostRequest};
+use crate::rpc::{ErrorObject, Kind};
+use crate::scomp::link::SessionCommand;
+use crate::scomp::methods::{Payload, Target, ValueResult};
+
+/// Who called.
+pub(crate) enum CalledBy {
+    /// The client, with this request.
+    Client(Requester),
+    /// A handler.
+    Handler(oneshot::Sender<Result<Value, ErrorObject>>),
+}
+
+/// A function of the script at work.
+pub(crate) struct Invocation {
+    by: CalledBy,
+    pub(crate) cpu: Duration,
+    pub(crate) depth: u32,
+}
+
+/// A server binding at work for the client or another handler.
+pub(crate) struct ServerInvoke {
+    by: CalledBy,
+    cancel: CancellationToken,
+}
+
+impl Session {
+    /// The connection passes a message of its client on.
+    pub(crate) async fn accept_command(&mut self, command: SessionCommand) {
+        let connection = self.live.as_ref().map_or(0, |live| live.number);
+        match command {
+            SessionCommand::Eval { request, params } => {
+                self.accept_eval(
+                    Requester {
+                        connection,
+                        id: request,
+                    },
+                    params,
+                )
+                .await;
+            }
+            SessionCommand::Invoke {
+                request,
+                target,
+                payload,
+            } => {
+                let by = CalledBy::Client(Requester {
+                    connection,
+                    id: request,
+                });
+                // A client does not say what it calls for; the deepest call it has to answer is the likely one.
+                let depth = self
+                    .client_calls
+                    .values()
+                    .map(|call| call.depth)
+                    .max()
+                    .unwrap_or(0)
+                    + 1;
+                self.invoke(by, target, payload, depth).await;
+            }
+            SessionCommand::Answer { call, outcome } => self.accept_answer(call, outcome),
+            SessionCommand::Release { reference, count } => {
+                let id = reference.strip_prefix('f').and_then(|id| id.parse().ok());
+                let gone = id.and_then(|id| {
+                    self.engine
+                        .guest
+                        .functions
+                        .borrow_mut()
+                        .give_back(Holder::Client, id, count)
+                });
+                self.forget(gone.into_iter().collect());
+            }
+        }
+    }
+
+    /// A handler calls back.
+    pub(crate) async fn accept_host(&mut self, request: HostRequest) {
+        let HostRequest {
+            target,
+            payload,
+            depth,
+            reply_tx,
+        } = request;
+        self.invoke(CalledBy::Handler(reply_tx), target, payload, depth)
+            .await;
+    }
+
+    async fn invoke(&mut self, by: CalledBy, target: Target, payload: Payload, depth: u32) {
+        if depth > self.parts.limits.invoke_depth_max {
+            let message = format!(
+                "invokes are nested deeper than {}",
+                self.parts.limits.invoke_depth_max
+            );
+            return self
+                .reply(by, Err(ErrorObject::new(Kind::TooDeep, message)))
+                .await;
+        }
+        match target {
+            Target::Binding(name) => self.invoke_binding(by, name, payload, depth).await,
+            Target::Reference(reference) => self.invoke_reference(by, &reference, payload, depth).await,
+        }
+    }
+
+    async fn invoke_binding(&mut self, by: CalledBy, name: String, payload: Payload, depth: u32) {
+        let Payload::Input(input) = payload else {
+            let error = ErrorObject::new(Kind::InvalidParams, "a binding takes `input`");
+            return self.reply(by, Err(error)).await;
+        };
+        let by = match by {
+            CalledBy::Client(requester) => match self.control(&requester, &name, &input).await {
+                Some(outcome) => return self.reply(CalledBy::Client(requester), outcome).await,
+                None if self.ending.is_some() || super::control::is_control(&name) => return,
+                None => CalledBy::Client(requester),
+            },
+            CalledBy::Handler(reply_tx) => CalledBy::Handler(reply_tx),
+        };
+        if let Some(binding) = self.parts.registry.get(&name).cloned() {
+            let (input, caller, functions) = self.input_for_handler(&by, input);
+            let call = self.dispatcher.call(&binding, depth, functions);
+            let cancel = call.cancel.clone();
+            let number = self.number();
+            self.server_invokes.insert(number, ServerInvoke { by, cancel });
+            let inbox_tx = self.inbox_tx.clone();
+            tokio::task::spawn_local(async move {
+                let outcome = binding.invoke(input, call, caller).await;
+                // A session that is gone does not want to know.
+                let _ = inbox_tx.send(Inbox::InvokeDone(number, outcome)).await;
+            });
+            return;
+        }
+        match by {
+            CalledBy::Handler(reply_tx) => {
+                self.call_client(
+                    Waiter::Handler(reply_tx),
+                    Target::Binding(name),
+                    Payload::Input(input),
+                    depth,
+                )
+                .await;
+            }
+            CalledBy::Client(_) => {
+                let error = ErrorObject::new(Kind::UnknownBinding, format!("no binding {name}"));
+                self.reply(by, Err(error)).await;
+            }
+        }
+    }
+
+    /// A handler sees the session's keys for functions, whoever they come from, and holds them while it works.
+    fn input_for_handler(&self, by: &CalledBy, input: Value) -> (Value, Caller, Vec<String>) {
+        match by {
+            CalledBy::Handler(_) => (input, Caller::Script, Vec::new()),
+            CalledBy::Client(requester) => {
+                let input = scope_functions(input, requester.connection);
+                let mut functions = Vec::new();
+                list_functions(&input, &mut functions);
+                (input, Caller::Client, functions)
+            }
+        }
+    }
+
+    async fn invoke_reference(&mut self, by: CalledBy, reference: &str, payload: Payload, depth: u32) {
+        let arguments = match payload {
+            Payload::Input(input) => vec![input],
+            Payload::Args(arguments) => arguments,
+        };
+        let found = match &by {
+            CalledBy::Client(_) => self.held_by(Holder::Client, reference.strip_prefix('f')),
+            CalledBy::Handler(_) => self.held_by(Holder::Host, reference.strip_prefix("host:")),
+        };
+        match (found, by) {
+            (Some(Callable::Script(_, function)), by) => {
+                let number = self.number();
+                let (origin, holder) = match by {
+                    CalledBy::Client(_) => (Origin::Client, Holder::Client),
+                    CalledBy::Handler(_) => (Origin::Host, Holder::Host),
+                };
+                let owner = Owner::Invocation(number);
+                self.invocations.insert(
+                    number,
+                    Invocation {
+                        by,
+                        cpu: Duration::ZERO,
+                        depth,
+                    },
+                );
+                let action = Action::Call {
+                    owner,
+                    function,
+                    arguments,
+                    origin,
+                    holder,
+                };
+                self.ready.push_back(Ready { owner, depth, action });
+            }
+            (Some(Callable::Native(native)), by) => self.invoke_native(by, native, arguments, depth).await,
+            (Some(Callable::Import(key)), CalledBy::Handler(reply_tx)) => {
+                self.call_import(reply_tx, &key, arguments, depth).await;
+            }
+            (None, CalledBy::Handler(reply_tx)) => {
+                self.call_import(reply_tx, reference, arguments, depth).await
+            }
+            (Some(Callable::Import(_)) | None, by) => {
+                let error = ErrorObject::new(Kind::UnknownRef, format!("no function {reference}"));
+                self.reply(by, Err(error)).await;
+            }
+        }
+    }
+
+    fn held_by(&self, holder: Holder, id: Option<&str>) -> Option<Callable> {
+        self.engine
+            .guest
+            .functions
+            .borrow()
+            .get(holder, id?.parse().ok()?)
+    }
+
+    async fn invoke_native(&mut self, by: CalledBy, native: u64, arguments: Vec<Value>, depth: u32) {
+        let Some(function) = self.dispatcher.natives.get(native) else {
+            return self
+                .reply(
+                    by,
+                    Err(ErrorObject::new(Kind::UnknownRef, "the function is gone")),
+                )
+                .await;
+        };
+        let call = self.dispatcher.native_call(depth, Vec::new());
+        let number = self.number();
+        self.server_invokes.insert(
+            number,
+            ServerInvoke {
+                by,
+                cancel: call.cancel.clone(),
+            },
+        );
+        let inbox_tx = self.inbox_tx.clone();
+        let work = function.call(Value::Array(arguments), call);
+        tokio::task::spawn_local(async move {
+            let outcome = work.await.map_err(crate::binding::BindingError::into_object);
+            // A session that is gone does not want to know.
+            let _ = inbox_tx.send(Inbox::InvokeDone(number, outcome)).await;
+        });
+    }
+
+    /// A handler calls a function of the client.
+    async fn call_import(
+        &mut self,
+        reply_tx: oneshot::Sender<Result<Value, ErrorObject>>,
+        key: &str,
+        arguments: Vec<Value>,
+        depth: u32,
+    ) {
+        let waiter = Waiter::Handler(reply_tx);
+        match self.own_reference(key) {
+            Some(id) => {
+                self.call_client(waiter, Target::Reference(id), Payload::Args(arguments), depth)
+                    .await
+            }
+            None => self.deliver(
+                waiter,
+                Err(ErrorObject::new(Kind::UnknownRef, "the function is gone")),
+            ),
+        }
+    }
+
+    /// A function of the script is done.
+    pub(crate) async fn finish_invocation(&mut self, number: u64, settled: Settled) {
+        let Some(invocation) = self.invocations.remove(&number) else {
+            return;
+        };
+        self.reply(invocation.by, settled.outcome).await;
+    }
+
+    /// Ends a call into the script for a reason of ours.
+    pub(crate) async fn stop_invocation(&mut self, number: u64, reason: Stop) {
+        let owner = Owner::Invocation(number);
+        self.watches.borrow_mut().retain(|watched| watched.owner != owner);
+        self.abandon_calls_of(owner).await;
+        let error = ErrorObject::new(reason.kind(), "the function was stopped");
+        self.finish_invocation(
+            number,
+            Settled {
+                owner,
+                outcome: Err(error),
+                handed: Vec::new(),
+            },
+        )
+        .await;
+    }
+
+    /// A server binding that the client or a handler called is done.
+    pub(crate) async fn finish_server_invoke(&mut self, number: u64, outcome: Result<Value, ErrorObject>) {
+        let Some(ServerInvoke { by, .. }) = self.server_invokes.remove(&number) else {
+            return;
+        };
+        let outcome = match &by {
+            CalledBy::Client(_) => outcome.and_then(|value| self.export_functions(value)),
+            CalledBy::Handler(_) => outcome,
+        };
+        self.reply(by, outcome).await;
+    }
+
+    /// Functions that a handler returns to the client become references on the wire.
+    fn export_functions(&mut self, mut value: Value) -> Result<Value, ErrorObject> {
+        match &mut value {
+            Value::Object(fields) => {
+                for (key, field) in fields.iter_mut() {
+                    *field = match (key.as_str(), &*field) {
+                        ("$fn", Value::String(id)) => self.export_key(id)?,
+                        _ => self.export_functions(std::mem::take(field))?,
+                    };
+                }
+            }
+            Value::Array(items) => {
+                for item in items {
+                    *item = self.export_functions(std::mem::take(item))?;
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+        Ok(value)
+    }
+
+    fn export_key(&mut self, key: &str) -> Result<Value, ErrorObject> {
+        let callable =
+            if let Some(number) = key.strip_prefix("native:").and_then(|number| number.parse().ok()) {
+                Callable::Native(number)
+            } else if let Some(callable) = self.held_by(Holder::Host, key.strip_prefix("host:")) {
+                callable
+            } else {
+                Callable::Import(key.to_owned())
+            };
+        match self
+            .engine
+            .guest
+            .functions
+            .borrow_mut()
+            .hand_out(Holder::Client, callable)
+        {
+            Some(id) => Ok(Value::from(format!("f{id}"))),
+            None => Err(ErrorObject::new(
+                Kind::TooManyRefs,
+                "too many live function references",
+            )),
+        }
+    }
+
+    async fn reply(&mut self, by: CalledBy, outcome: Result<Value, ErrorObject>) {
+        match by {
+            CalledBy::Client(requester) => {
+                let answer = outcome.and_then(|value| {
+                    to_raw_value(&ValueResult { value })
+                        .map_err(|error| ErrorObject::new(Kind::Internal, error.to_string()))
+                });
+                self.answer(&requester, answer).await;
+            }
+            CalledBy::Handler(reply_tx) => {
+                // A handler that was cancelled does not want to know.
+                let _ = reply_tx.send(outcome);
+            }
+        }
+    }
+
+    /// How many invokes an owner is inside of.
+    pub(crate) fn depth_of(&self, owner: Owner) -> u32 {
+        match owner {
+            Owner::Invocation(number) => self.invocations.get(&number).map_or(0, |call| call.depth),
+            Owner::Eval(_) | Owner::Nobody => 0,
+        }
+    }
+
+    /// Ends everything at work, answering whoever waits.
+    pub(crate) async fn cancel_everything(&mut self, reason: Stop) {
+        self.stop_eval(reason).await;
+        let error = ErrorObject::new(reason.kind(), "the session was closed");
+        self.drop_queued(|_| true, &error).await;
+        let numbers: Vec<u64> = self.invocations.keys().copied().collect();
+        for number in numbers {
+            self.stop_invocation(number, reason).await;
+        }
+        for (_, invoke) in std::mem::take(&mut self.server_invokes) {
+            invoke.cancel.cancel();
+            self.reply(invoke.by, Err(error.clone())).await;
+        }
+        self.fail_client_calls();
+    }
+}
+
+fn list_functions(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            if let Some(Value::String(id)) = fields.get("$fn") {
+                found.push(id.clone());
+            }
+            fields.values().for_each(|field| list_functions(field, found));
+        }
+        Value::Array(items) => items.iter().for_each(|item| list_functions(item, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}

@@ -1,0 +1,241 @@
+//! Evals that run once: outcomes remembered under the client's own key.
+//!
+//! A client that lost its connection sends the eval again with the same key; it joins the run or gets the stored
+//! outcome. An outcome with functions keeps its value, so that they are exported anew for the new connection.
+
+use std::collections::{HashMap, VecDeque};
+
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::super::guest::{Callable, Holder};
+use super::Session;
+use super::evals::{Answer, Requester};
+use crate::rpc::{ErrorObject, Kind};
+use crate::scomp::methods::EvalParams;
+
+/// What is known of a key.
+pub(crate) enum Found {
+    /// Nothing: run it.
+    New,
+    /// It runs or waits; the answer will come.
+    Joined,
+    /// It ran; this is what it gave.
+    Outcome(Answer),
+    /// It ran and gave functions, which are to be handed out anew.
+    Again(Box<RawValue>, Vec<(String, Callable)>),
+}
+
+enum State {
+    Pending,
+    Done(Answer),
+}
+
+struct Entry {
+    code: String,
+    state: State,
+    bytes: usize,
+    /// The functions in the outcome, by the reference that they had.
+    functions: Vec<(String, Callable)>,
+}
+
+/// The keys of a session, oldest outcome first out.
+pub(crate) struct Keys {
+    entries: HashMap<String, Entry>,
+    order: VecDeque<String>,
+    bytes: usize,
+    entries_max: usize,
+    bytes_max: usize,
+}
+
+impl Keys {
+    /// Remembers up to `entries_max` outcomes of `bytes_max` together.
+    pub(crate) fn new(entries_max: usize, bytes_max: usize) -> Self {
+        Self {
+            entries: HashMap::new(),
+            order: VecDeque::new(),
+            bytes: 0,
+            entries_max,
+            bytes_max,
+        }
+    }
+
+    /// Forgets a key that never ran.
+    pub(crate) fn forget(&mut self, key: &str) {
+        self.entries.remove(key);
+    }
+
+    /// Forgets all.
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+        self.order.clear();
+        self.bytes = 0;
+    }
+
+    /// Keeps the outcome of a key that was pending; gives the functions of outcomes that had to go.
+    pub(crate) fn store(
+        &mut self,
+        key: &str,
+        answer: &Answer,
+        functions: Vec<(String, Callable)>,
+    ) -> Vec<Callable> {
+        let Some(entry) = self.entries.get_mut(key) else {
+            return Vec::new();
+        };
+        let bytes = match answer {
+            Ok(result) => result.get().len(),
+            Err(error) => error.message.len() + error.data.as_ref().map_or(0, |data| data.to_string().len()),
+        } + entry.code.len();
+        entry.functions = functions;
+        entry.state = State::Done(answer.clone());
+        entry.bytes = bytes;
+        self.bytes += bytes;
+        self.order.push_back(key.to_owned());
+        let mut let_go = Vec::new();
+        while self.order.len() > self.entries_max || self.bytes > self.bytes_max {
+            let Some(oldest) = self.order.pop_front() else {
+                break;
+            };
+            if let Some(entry) = self.entries.remove(&oldest) {
+                self.bytes -= entry.bytes;
+                let_go.extend(entry.functions.into_iter().map(|(_, callable)| callable));
+            }
+        }
+        let_go
+    }
+}
+
+impl Session {
+    /// Looks a key up, and takes it for a new eval if it is free.
+    pub(crate) fn find_keyed(&mut self, key: &str, params: &EvalParams, requester: &Requester) -> Found {
+        match self.keys.entries.get(key) {
+            None => {
+                let entry = Entry {
+                    code: params.code.clone(),
+                    state: State::Pending,
+                    bytes: 0,
+                    functions: Vec::new(),
+                };
+                self.keys.entries.insert(key.to_owned(), entry);
+                Found::New
+            }
+            Some(entry) if entry.code != params.code => {
+                let message = format!("the key {key:?} was used with other code");
+                Found::Outcome(Err(ErrorObject::new(Kind::KeyConflict, message)))
+            }
+            Some(Entry {
+                state: State::Done(Ok(result)),
+                functions,
+                ..
+            }) if !functions.is_empty() => Found::Again(result.clone(), functions.clone()),
+            Some(Entry {
+                state: State::Done(answer),
+                ..
+            }) => Found::Outcome(answer.clone()),
+            Some(Entry {
+                state: State::Pending,
+                ..
+            }) => {
+                if self.join_eval(key, requester) {
+                    Found::Joined
+                } else {
+                    Found::New
+                }
+            }
+        }
+    }
+
+    /// Keeps the outcome of a keyed eval, and the functions in it.
+    pub(crate) fn store_keyed(&mut self, key: &str, answer: &Answer, handed: &[String]) {
+        let functions = handed.iter().filter_map(|reference| {
+            let id = reference.strip_prefix('f')?.parse().ok()?;
+            let callable = self.engine.guest.functions.borrow().get(Holder::Client, id)?;
+            Some((reference.clone(), callable))
+        });
+        let functions = functions.collect();
+        let let_go = self.keys.store(key, answer, functions);
+        self.forget(let_go);
+    }
+
+    /// The stored result for a new connection: the functions in it are handed out anew.
+    pub(crate) fn renew_functions(
+        &mut self,
+        result: &RawValue,
+        functions: Vec<(String, Callable)>,
+    ) -> Answer {
+        let full = || ErrorObject::new(Kind::TooManyRefs, "too many live function references");
+        let mut renewed = HashMap::new();
+        for (reference, callable) in functions {
+            let id = self
+                .engine
+                .guest
+                .functions
+                .borrow_mut()
+                .hand_out(Holder::Client, callable);
+            renewed.insert(reference, format!("f{}", id.ok_or_else(full)?));
+        }
+        let internal = |error: serde_json::Error| ErrorObject::new(Kind::Internal, error.to_string());
+        let mut value: Value = serde_json::from_str(result.get()).map_err(internal)?;
+        rename_functions(&mut value, &renewed);
+        to_raw_value(&value).map_err(internal)
+    }
+}
+
+fn rename_functions(value: &mut Value, names: &HashMap<String, String>) {
+    match value {
+        Value::Object(fields) => {
+            for (key, field) in fields.iter_mut() {
+                match field {
+                    Value::String(id) if key == "$fn" => {
+                        if let Some(name) = names.get(id) {
+                            id.clone_from(name);
+                        }
+                    }
+                    other => rename_functions(other, names),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| rename_functions(item, names)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys_with(keys: &mut Keys, name: &str, answer: &Answer) {
+        let entry = Entry {
+            code: "1".into(),
+            state: State::Pending,
+            bytes: 0,
+            functions: Vec::new(),
+        };
+        keys.entries.insert(name.to_owned(), entry);
+        keys.store(name, answer, Vec::new());
+    }
+
+    #[test]
+    fn the_oldest_outcome_goes_first() {
+        let mut keys = Keys::new(2, 1000);
+        let answer: Answer = Ok(to_raw_value(&1).unwrap());
+        for name in ["a", "b", "c"] {
+            keys_with(&mut keys, name, &answer);
+        }
+        assert!(!keys.entries.contains_key("a") && keys.entries.contains_key("c"));
+        assert_eq!(keys.bytes, 4);
+    }
+
+    #[test]
+    fn outcomes_are_bounded_in_bytes() {
+        let mut keys = Keys::new(100, 50);
+        let answer: Answer = Ok(to_raw_value(&"x".repeat(20)).unwrap());
+        for name in ["a", "b", "c", "d"] {
+            keys_with(&mut keys, name, &answer);
+        }
+        assert_eq!(keys.entries.len(), 2);
+        let huge: Answer = Ok(to_raw_value(&"x".repeat(60)).unwrap());
+        keys_with(&mut keys, "e", &huge);
+        assert_eq!((keys.entries.len(), keys.bytes), (0, 0));
+    }
+}

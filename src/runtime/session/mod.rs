@@ -1,0 +1,478 @@
+//! A session: a task on its shard that owns one JavaScript world and serves whoever holds it.
+//!
+//! It does one thing at a time. JavaScript runs in turns (`turn`); between the slices of a turn and between turns the
+//! session takes messages in. Whatever needs an empty JavaScript stack waits in `ready`; whatever does not (control,
+//! server bindings) is done at once, so nothing but an eval ever waits behind an eval.
+
+mod attach;
+mod calls;
+mod control;
+mod dispatch;
+mod evals;
+mod inbox;
+mod invokes;
+mod keys;
+mod turn;
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+
+use super::engine::{Engine, EngineError, Settled};
+use super::guest::Owner;
+use super::meter::Stop;
+use crate::binding::{HostLink, Natives, Registry, Releases, SessionScope};
+use crate::limits::Limits;
+use crate::scomp::link::{Closing, SessionEvent};
+use attach::Live;
+use calls::{ClientCall, ServerCall};
+use dispatch::Dispatcher;
+use evals::Evals;
+use invokes::{Invocation, ServerInvoke};
+use keys::Keys;
+use turn::{Action, Background, Watches};
+
+pub(crate) use inbox::{Attachment, EventReceiver, Inbox, event_channel};
+pub use inbox::{ClientBinding, SessionHandle, SessionInfo};
+
+/// What a session is made of.
+pub(crate) struct SessionParts {
+    pub(crate) scope: Arc<SessionScope>,
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) registry: Arc<Registry>,
+}
+
+/// Something that needs an empty JavaScript stack.
+struct Ready {
+    owner: Owner,
+    depth: u32,
+    action: Action,
+}
+
+/// A session at work. See the module.
+pub(crate) struct Session {
+    parts: SessionParts,
+    engine: Rc<Engine>,
+    dispatcher: Rc<Dispatcher>,
+    watches: Watches,
+    inbox_tx: mpsc::Sender<Inbox>,
+    inbox_rx: mpsc::Receiver<Inbox>,
+    host_rx: mpsc::Receiver<crate::binding::HostRequest>,
+    live: Option<Live>,
+    evals: Evals,
+    keys: Keys,
+    ready: VecDeque<Ready>,
+    invocations: HashMap<u64, Invocation>,
+    server_calls: HashMap<u64, ServerCall>,
+    server_invokes: HashMap<u64, ServerInvoke>,
+    client_calls: HashMap<u64, ClientCall>,
+    call_deadlines: BTreeSet<(Instant, u64)>,
+    next_number: u64,
+    background: Background,
+    cpu_total: Duration,
+    /// For whom JavaScript is on the stack, running or suspended.
+    in_turn: Option<Owner>,
+    /// Whether the world is to be replaced when the stack is empty.
+    reset_requested: bool,
+    ending: Option<Closing>,
+}
+
+impl Session {
+    /// Makes a session and the handle to it.
+    pub(crate) fn new(parts: SessionParts) -> Result<(Self, SessionHandle), EngineError> {
+        let engine = Rc::new(Engine::new(
+            Arc::clone(&parts.limits),
+            Arc::clone(&parts.registry),
+        )?);
+        let (inbox_tx, inbox_rx) = mpsc::channel(inbox::INBOX_QUEUED_MAX);
+        let (requests_tx, host_rx) = mpsc::channel(inbox::INBOX_QUEUED_MAX);
+        let dispatcher = Rc::new(Dispatcher {
+            registry: Arc::clone(&parts.registry),
+            scope: Arc::clone(&parts.scope),
+            limits: Arc::clone(&parts.limits),
+            link: HostLink {
+                requests_tx,
+                releases: Releases::default(),
+            },
+            natives: Natives::default(),
+            depth: Cell::new(0),
+            eval_id: RefCell::new(None),
+            calls_made: Cell::new(0),
+            pending: RefCell::default(),
+        });
+        let handle = SessionHandle {
+            inbox_tx: inbox_tx.clone(),
+        };
+        let session = Self {
+            keys: Keys::new(parts.limits.keyed_outcomes_max, parts.limits.keyed_bytes_max),
+            background: Background::new(
+                Instant::now(),
+                Duration::from_millis(parts.limits.background_cpu_ms_per_minute),
+            ),
+            evals: Evals::new(parts.limits.queued_evals_max),
+            parts,
+            engine,
+            dispatcher,
+            watches: Watches::default(),
+            inbox_tx,
+            inbox_rx,
+            host_rx,
+            live: None,
+            ready: VecDeque::new(),
+            invocations: HashMap::new(),
+            server_calls: HashMap::new(),
+            server_invokes: HashMap::new(),
+            client_calls: HashMap::new(),
+            call_deadlines: BTreeSet::new(),
+            next_number: 0,
+            cpu_total: Duration::ZERO,
+            in_turn: None,
+            reset_requested: false,
+            ending: None,
+        };
+        Ok((session, handle))
+    }
+
+    /// Serves until the session is ended.
+    pub(crate) async fn run(mut self) {
+        while self.ending.is_none() {
+            self.start_pending().await;
+            self.take_releases().await;
+            if let Some(ready) = self.next_ready() {
+                self.perform(ready).await;
+                continue;
+            }
+            if self.end_deadlocked_eval().await {
+                continue;
+            }
+            self.wait().await;
+        }
+        self.wind_up().await;
+    }
+
+    /// Waits for a message, or for the next thing whose time comes.
+    async fn wait(&mut self) {
+        let wake_at = self.wake_at();
+        let timer = async {
+            match wake_at {
+                Some(at) => tokio::time::sleep_until(at.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            Some(message) = self.inbox_rx.recv() => self.accept(message).await,
+            Some(request) = self.host_rx.recv() => self.accept_host(request).await,
+            () = timer => self.check_deadlines().await,
+        }
+    }
+
+    fn wake_at(&mut self) -> Option<Instant> {
+        let now = Instant::now();
+        let timers = self.engine.guest.timers.borrow_mut().next_at();
+        let timers = timers.map(|at| {
+            let can_run = self.evals.running.is_some() || !self.background.left(now).is_zero();
+            if can_run {
+                at
+            } else {
+                at.max(self.background.renewed_at())
+            }
+        });
+        let calls = self.call_deadlines.first().map(|(at, _)| *at);
+        let eval = self.evals.running.as_ref().map(|running| running.wall_deadline);
+        [timers, calls, eval].into_iter().flatten().min()
+    }
+
+    async fn check_deadlines(&mut self) {
+        let now = Instant::now();
+        self.expire_calls(now).await;
+        if self
+            .evals
+            .running
+            .as_ref()
+            .is_some_and(|running| running.wall_deadline <= now)
+        {
+            self.stop_eval(Stop::Wall).await;
+        }
+    }
+
+    /// Takes in what has arrived while JavaScript ran.
+    async fn drain_inbox(&mut self) {
+        while let Ok(message) = self.inbox_rx.try_recv() {
+            self.accept(message).await;
+        }
+        while let Ok(request) = self.host_rx.try_recv() {
+            self.accept_host(request).await;
+        }
+    }
+
+    async fn accept(&mut self, message: Inbox) {
+        match message {
+            Inbox::Attach(attachment) => self.attach(attachment).await,
+            Inbox::Detach(number) => self.detach(number).await,
+            Inbox::Command(number, command) => {
+                if self.live.as_ref().is_some_and(|live| live.number == number) {
+                    self.accept_command(command).await;
+                }
+            }
+            Inbox::Host(request) => self.accept_host(request).await,
+            Inbox::CallDone(call, outcome) => self.finish_server_call(call, outcome),
+            Inbox::InvokeDone(number, outcome) => self.finish_server_invoke(number, outcome).await,
+            Inbox::End(closing) => self.end(closing),
+            Inbox::Inspect(info_tx) => {
+                let _ = info_tx.send(self.info());
+            }
+        }
+    }
+
+    /// What to do next with an empty JavaScript stack.
+    fn next_ready(&mut self) -> Option<Ready> {
+        if let Some(ready) = self.ready.pop_front() {
+            return Some(ready);
+        }
+        let now = Instant::now();
+        let in_background = !self.background.left(now).is_zero();
+        if (in_background || self.evals.running.is_some())
+            && let Some(ready) = self.due_timer(now, in_background)
+        {
+            return Some(ready);
+        }
+        if self.evals.running.is_none() {
+            if in_background && self.engine.has_jobs() {
+                return Some(Ready {
+                    owner: Owner::Nobody,
+                    depth: 0,
+                    action: Action::Jobs,
+                });
+            }
+            return self.start_next_eval();
+        }
+        None
+    }
+
+    fn due_timer(&mut self, now: Instant, in_background: bool) -> Option<Ready> {
+        let (timer, owner) = self.engine.guest.timers.borrow_mut().take_due(now)?;
+        let owner = self.current_owner(owner);
+        if owner == Owner::Nobody && !in_background {
+            // Its eval is over and the budget is used up: it waits until the budget is renewed.
+            let later = self.background.renewed_at();
+            self.engine
+                .guest
+                .timers
+                .borrow_mut()
+                .set(timer, later, Owner::Nobody);
+            return None;
+        }
+        Some(Ready {
+            owner,
+            depth: 0,
+            action: Action::Timer(timer),
+        })
+    }
+
+    /// Whoever is over pays for nothing any more.
+    fn current_owner(&self, owner: Owner) -> Owner {
+        let is_current = match owner {
+            Owner::Eval(number) => self
+                .evals
+                .running
+                .as_ref()
+                .is_some_and(|running| running.number == number),
+            Owner::Invocation(number) => self.invocations.contains_key(&number),
+            Owner::Nobody => true,
+        };
+        if is_current { owner } else { Owner::Nobody }
+    }
+
+    /// Runs one turn to its end, in slices, and acts on what it brought.
+    async fn perform(&mut self, ready: Ready) {
+        let Ready { owner, depth, action } = ready;
+        let owner = self.current_owner(owner);
+        let (spent, budget) = self.budget_of(owner);
+        let guest = Rc::clone(&self.engine.guest);
+        guest.owner.set(owner);
+        self.dispatcher.depth.set(depth);
+        let mut turn = match turn::begin(&self.engine, &self.dispatcher, &self.watches, action) {
+            Ok(turn) => turn,
+            Err(error) => return self.fail_owner(owner, error).await,
+        };
+        guest.meter.begin(spent, budget);
+        self.in_turn = Some(owner);
+        let settled = loop {
+            if let Some(settled) = turn.resume() {
+                break settled;
+            }
+            guest.meter.end_slice();
+            self.between_slices().await;
+            guest.meter.resume_slice();
+        };
+        let total = guest.meter.end_slice();
+        guest.owner.set(Owner::Nobody);
+        self.in_turn = None;
+        self.charge(owner, spent, total);
+        self.after_turn(owner, settled, guest.meter.stopped()).await;
+    }
+
+    /// The shard serves the others; then we see what came in for us.
+    async fn between_slices(&mut self) {
+        self.start_pending().await;
+        self.stream_console().await;
+        tokio::task::yield_now().await;
+        self.drain_inbox().await;
+        if self.ending.is_some() {
+            self.engine.guest.meter.request_stop(Stop::Closed);
+        }
+        let now = Instant::now();
+        self.expire_calls(now).await;
+        if self
+            .evals
+            .running
+            .as_ref()
+            .is_some_and(|running| running.wall_deadline <= now)
+        {
+            self.engine.guest.meter.request_stop(Stop::Wall);
+        }
+    }
+
+    fn budget_of(&mut self, owner: Owner) -> (Duration, Duration) {
+        match owner {
+            Owner::Eval(_) => {
+                let spent = self
+                    .evals
+                    .running
+                    .as_ref()
+                    .map(|running| running.cpu)
+                    .unwrap_or_default();
+                (spent, self.parts.limits.cpu_max())
+            }
+            Owner::Invocation(number) => {
+                let spent = self
+                    .invocations
+                    .get(&number)
+                    .map(|call| call.cpu)
+                    .unwrap_or_default();
+                (spent, self.parts.limits.cpu_max())
+            }
+            Owner::Nobody => (
+                Duration::ZERO,
+                self.background.left(Instant::now()).max(Duration::from_millis(5)),
+            ),
+        }
+    }
+
+    fn charge(&mut self, owner: Owner, before: Duration, total: Duration) {
+        self.cpu_total += total.saturating_sub(before);
+        match owner {
+            Owner::Eval(_) => {
+                if let Some(running) = &mut self.evals.running {
+                    running.cpu = total;
+                }
+            }
+            Owner::Invocation(number) => {
+                if let Some(call) = self.invocations.get_mut(&number) {
+                    call.cpu = total;
+                }
+            }
+            Owner::Nobody => self.background.charge(total),
+        }
+    }
+
+    async fn after_turn(&mut self, owner: Owner, settled: Vec<Settled>, stopped: Option<Stop>) {
+        for settled in settled {
+            match settled.owner {
+                Owner::Eval(_) => self.finish_eval(settled.outcome, &settled.handed).await,
+                Owner::Invocation(number) => self.finish_invocation(number, settled).await,
+                Owner::Nobody => {}
+            }
+        }
+        if let Some(reason) = stopped {
+            match self.current_owner(owner) {
+                Owner::Eval(_) => self.stop_eval(reason).await,
+                Owner::Invocation(number) => self.stop_invocation(number, reason).await,
+                Owner::Nobody => {}
+            }
+        }
+        if let Some(reason) = self
+            .evals
+            .running
+            .as_ref()
+            .and_then(|running| running.stop_requested)
+        {
+            self.stop_eval(reason).await;
+        }
+        self.stream_console().await;
+        if self.reset_requested {
+            self.reset_now().await;
+        }
+    }
+
+    async fn fail_owner(&mut self, owner: Owner, error: crate::rpc::ErrorObject) {
+        match owner {
+            Owner::Eval(_) => self.finish_eval(Err(error), &[]).await,
+            Owner::Invocation(number) => {
+                self.finish_invocation(
+                    number,
+                    Settled {
+                        owner,
+                        outcome: Err(error),
+                        handed: Vec::new(),
+                    },
+                )
+                .await;
+            }
+            Owner::Nobody => {}
+        }
+    }
+
+    /// Sends an event to the connection, if there is one. One that does not take it is given up.
+    async fn emit(&mut self, event: SessionEvent) {
+        if let Some(live) = &self.live
+            && !live.events_tx.send(event).await
+        {
+            let number = live.number;
+            self.detach_now(number);
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number
+    }
+
+    fn info(&self) -> SessionInfo {
+        let guest = &self.engine.guest;
+        SessionInfo {
+            running: self.evals.running.is_some(),
+            evals_queued: self.evals.queued(),
+            evals_done: self.evals.done,
+            // A census is taken only when nothing is suspended inside the context.
+            memory_bytes: if self.in_turn.is_none() {
+                self.engine.memory_bytes()
+            } else {
+                0
+            },
+            cpu_ms: u64::try_from(self.cpu_total.as_millis()).unwrap_or(u64::MAX),
+            calls_in_flight: guest.calls.borrow().waiting(),
+            timers: guest.timers.borrow().len(),
+            functions_held: guest.functions.borrow().held_by(super::guest::Holder::Client),
+            functions_imported: guest.imports.borrow().len(),
+        }
+    }
+
+    fn end(&mut self, closing: Closing) {
+        self.ending.get_or_insert(closing);
+    }
+
+    /// Answers everybody who waits, then lets go.
+    async fn wind_up(mut self) {
+        let closing = self.ending.unwrap_or(Closing::Fault);
+        self.cancel_everything(Stop::Closed).await;
+        self.emit(SessionEvent::Close(closing)).await;
+        self.watches.take();
+        self.ready.clear();
+    }
+}

@@ -1,0 +1,214 @@
+//! One turn of JavaScript: what it does, and what is there when it is over.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+use rquickjs::{Function, Persistent};
+use serde_json::Value;
+
+use super::super::engine::{CallAnswer, Dispatch, Engine, Look, Settled, Source, Watched};
+use super::super::guest::{Callable, Holder, Origin, Owner};
+use super::super::slice::Turn;
+use super::dispatch::Dispatcher;
+use crate::rpc::{ErrorObject, Kind};
+
+/// Stack for native code beside the script's own: conversions, regular expressions, handlers that answer at once.
+const NATIVE_STACK_BYTES: usize = 1536 << 10;
+
+/// What a turn starts with.
+pub(crate) enum Action {
+    /// Run the code of an eval.
+    Eval { owner: Owner, source: Source },
+    /// Call a function of the script.
+    Call {
+        owner: Owner,
+        function: Persistent<Function<'static>>,
+        arguments: Vec<Value>,
+        origin: Origin,
+        holder: Holder,
+    },
+    /// Settle calls that the script waits for.
+    Settle(Vec<(u64, CallAnswer)>),
+    /// Fire a timer.
+    Timer(u64),
+    /// Go on with jobs that are left over.
+    Jobs,
+    /// Tell the script which bindings there are.
+    Bindings(Vec<String>),
+    /// Let functions go that nobody outside holds any more.
+    Forget(Vec<Callable>),
+    /// Make room after the memory limit; the flag is set when there is none.
+    Recover {
+        declared: Vec<String>,
+        is_lost: Rc<Cell<bool>>,
+    },
+}
+
+/// What is awaited on behalf of somebody outside, the running eval among them.
+pub(crate) type Watches = Rc<RefCell<Vec<Watched>>>;
+
+/// A turn that may be suspended and resumed until it gives what was settled in it.
+pub(crate) fn begin(
+    engine: &Rc<Engine>,
+    dispatcher: &Rc<Dispatcher>,
+    watches: &Watches,
+    action: Action,
+) -> Result<Turn<Vec<Settled>>, ErrorObject> {
+    let (engine, dispatcher, watches) = (Rc::clone(engine), Rc::clone(dispatcher), Rc::clone(watches));
+    let stack_bytes = engine.guest.limits.stack_bytes_max + NATIVE_STACK_BYTES;
+    Turn::new(stack_bytes, move || run(&engine, &dispatcher, &watches, action))
+        .map_err(|error| ErrorObject::new(Kind::Busy, format!("no stack for the script: {error}")))
+}
+
+fn run(engine: &Engine, dispatcher: &Rc<Dispatcher>, watches: &Watches, action: Action) -> Vec<Settled> {
+    let dispatch = {
+        let dispatcher = Rc::clone(dispatcher);
+        move |asked| dispatcher.dispatch(asked)
+    };
+    engine.enter(|ctx| {
+        let mut settled = Vec::new();
+        let started = match action {
+            Action::Eval { owner, source } => Some((owner, engine.start_eval(ctx, owner, &source))),
+            Action::Call {
+                owner,
+                function,
+                arguments,
+                origin,
+                holder,
+            } => Some((
+                owner,
+                engine.start_call(ctx, owner, function, &arguments, (origin, holder)),
+            )),
+            Action::Settle(answers) => {
+                for (call, answer) in answers {
+                    engine.settle(ctx, call, answer);
+                }
+                None
+            }
+            Action::Timer(timer) => {
+                engine.fire_timer(ctx, timer);
+                None
+            }
+            Action::Bindings(names) => {
+                if engine
+                    .set_bindings(ctx, names.iter().map(String::as_str))
+                    .is_err()
+                {
+                    tracing::warn!(thrown = ?ctx.catch(), "the script's bindings could not be set");
+                }
+                None
+            }
+            Action::Recover { declared, is_lost } => {
+                is_lost.set(!engine.recover_memory(ctx, &declared));
+                None
+            }
+            Action::Jobs | Action::Forget(_) => None,
+        };
+        match started {
+            Some((_, Ok(watched))) => watches.borrow_mut().push(watched),
+            Some((owner, Err(error))) => settled.push(Settled {
+                owner,
+                outcome: Err(error),
+                handed: Vec::new(),
+            }),
+            None => {}
+        }
+        pump(engine, ctx, watches, &dispatch, &mut settled);
+        engine.report_rejections(ctx);
+        settled
+    })
+}
+
+/// Runs jobs and looks at what is awaited, until neither gives anything new.
+fn pump(
+    engine: &Engine,
+    ctx: &rquickjs::Ctx<'_>,
+    watches: &Watches,
+    dispatch: &Dispatch,
+    settled: &mut Vec<Settled>,
+) {
+    loop {
+        // Taken out while JavaScript runs: no borrow may be held across a suspension.
+        let mut watched = watches.take();
+        let main = watched
+            .iter()
+            .find(|watched| matches!(watched.owner, Owner::Eval(_)));
+        let main = main.and_then(|main| main.promise.clone().restore(ctx).ok());
+        engine.run_jobs(ctx, main.as_ref(), dispatch);
+        let mut again = false;
+        if engine.guest.meter.stopped().is_none() {
+            watched.retain_mut(|watched| match engine.look_at(ctx, watched) {
+                Look::Pending => true,
+                Look::Again => {
+                    again = true;
+                    true
+                }
+                Look::Over(over) => {
+                    settled.push(over);
+                    false
+                }
+            });
+        }
+        watches.borrow_mut().append(&mut watched);
+        if !again {
+            return;
+        }
+    }
+}
+
+/// CPU time for what runs when no eval does, renewed every minute.
+#[derive(Debug)]
+pub(crate) struct Background {
+    window_start: std::time::Instant,
+    spent: Duration,
+    per_minute: Duration,
+}
+
+impl Background {
+    /// A full budget.
+    pub(crate) fn new(now: std::time::Instant, per_minute: Duration) -> Self {
+        Self {
+            window_start: now,
+            spent: Duration::ZERO,
+            per_minute,
+        }
+    }
+
+    /// What is left of it now.
+    pub(crate) fn left(&mut self, now: std::time::Instant) -> Duration {
+        if now.saturating_duration_since(self.window_start) >= Duration::from_secs(60) {
+            self.window_start = now;
+            self.spent = Duration::ZERO;
+        }
+        self.per_minute.saturating_sub(self.spent)
+    }
+
+    /// Counts what was used.
+    pub(crate) fn charge(&mut self, used: Duration) {
+        self.spent += used;
+    }
+
+    /// When it is renewed.
+    pub(crate) fn renewed_at(&self) -> std::time::Instant {
+        self.window_start + Duration::from_secs(60)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn the_background_budget_is_renewed_after_a_minute() {
+        let start = Instant::now();
+        let mut background = Background::new(start, Duration::from_secs(1));
+        background.charge(Duration::from_millis(1_500));
+        assert_eq!(background.left(start + Duration::from_secs(59)), Duration::ZERO);
+        assert_eq!(
+            background.left(start + Duration::from_secs(60)),
+            Duration::from_secs(1)
+        );
+    }
+}

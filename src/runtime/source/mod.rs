@@ -1,0 +1,189 @@
+//! Prepares the code of an eval for the engine, which runs it as a sloppy global script with top-level `await`.
+//!
+//! Three things stand between what is sent and what such a script can do: top-level declarations must persist and
+//! may be declared again, `fresh` ones must not persist, and TypeScript must lose its types. All are done by edits
+//! of the text (`edit`) found in its syntax tree (`parse`); lines never move, and `Positions` maps columns back.
+//! Code with nothing to rewrite is not parsed (`scan`), and no code is parsed that could overflow the stack
+//! (`nesting`). Code that is neither JavaScript nor TypeScript is left as it is: the engine reports it best.
+
+mod classes;
+mod consts;
+mod declarations;
+mod edit;
+mod enums;
+mod fresh;
+mod lexis;
+mod nesting;
+mod parse;
+mod positions;
+mod refuse;
+mod scan;
+mod tokens;
+mod trivia;
+mod types;
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+
+use oxc_allocator::Allocator;
+
+pub use positions::Positions;
+
+use edit::Edits;
+use nesting::Nesting;
+use parse::{Language, Parsed};
+
+/// Longest code that is parsed.
+/// The longest frame there is; a longer code can only come from inside the server, and is refused.
+pub const CODE_BYTES_MAX: usize = 16 << 20;
+
+/// How an eval wants its code to be run.
+pub struct Options<'a> {
+    /// Nothing the code declares persists.
+    pub fresh: bool,
+    /// Whether a global of that name is a binding.
+    pub is_binding: &'a dyn Fn(&str) -> bool,
+}
+
+/// Code for the engine.
+#[derive(Debug)]
+pub struct Prepared<'a> {
+    /// Borrowed when it is the code as sent.
+    pub code: Cow<'a, str>,
+    /// From positions in `code` to positions in the code as sent.
+    pub positions: Positions,
+}
+
+/// A `SyntaxError` found before the engine saw the code.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct SourceError {
+    /// What is wrong.
+    pub message: String,
+    /// Line in the code as sent, from 1.
+    pub line: u32,
+    /// Column in that line, from 1.
+    pub column: u32,
+}
+
+impl SourceError {
+    /// The offset is one of the wrapped text.
+    fn at(parsed: &Parsed, offset: u32, message: String) -> Self {
+        let code = parsed.text.get(Parsed::BASE..).unwrap_or_default();
+        Self::in_code(code, (offset as usize).saturating_sub(Parsed::BASE), message)
+    }
+
+    fn in_code(code: &str, offset: usize, message: String) -> Self {
+        let (line, column) = positions::locate(code, offset);
+        Self {
+            message,
+            line,
+            column,
+        }
+    }
+}
+
+/// Prepares a code before the engine sees it.
+pub fn prepare<'a>(code: &'a str, options: &Options) -> Result<Prepared<'a>, SourceError> {
+    let unchanged = || Prepared {
+        code: Cow::Borrowed(code),
+        positions: Positions::default(),
+    };
+    if !options.fresh && !scan::may_declare(code, options.is_binding) {
+        return Ok(unchanged());
+    }
+    Ok(transform(code, options)?.unwrap_or_else(unchanged))
+}
+
+/// Prepares a code that `prepare` left as it was (`Cow::Borrowed`) and the engine then refused with a `SyntaxError`.
+/// `None`: it is not TypeScript either, and the engine's error stands.
+pub fn rescue<'a>(code: &'a str, options: &Options) -> Result<Option<Prepared<'a>>, SourceError> {
+    Ok(transform(code, options)?.filter(|prepared| matches!(prepared.code, Cow::Owned(_))))
+}
+
+/// The names that a code declares at its top level; none if it does not parse.
+pub fn declared_names(code: &str) -> Vec<String> {
+    if code.len() > CODE_BYTES_MAX || !matches!(nesting::measure(code), Nesting::Bounded) {
+        return Vec::new();
+    }
+    let arena = Allocator::default();
+    parse::parse(&arena, code)
+        .map(|parsed| declarations::names(&parsed))
+        .unwrap_or_default()
+}
+
+/// `None` when the code does not parse.
+fn transform<'a>(code: &'a str, options: &Options) -> Result<Option<Prepared<'a>>, SourceError> {
+    if code.len() > CODE_BYTES_MAX {
+        return Err(SourceError::in_code(code, 0, "code is too long".to_owned()));
+    }
+    match nesting::measure(code) {
+        Nesting::Bounded => {}
+        Nesting::Broken => return Ok(None),
+        Nesting::TooDeep(at) => {
+            return Err(SourceError::in_code(
+                code,
+                at,
+                "code is nested too deeply".to_owned(),
+            ));
+        }
+    }
+    let arena = Allocator::default();
+    let Some(parsed) = parse::parse(&arena, code) else {
+        return refuse_module(&arena, code).map_or(Ok(None), Err);
+    };
+    if (parsed.language == Language::TypeScript || may_be_refused(code))
+        && let Some((message, offset)) = refuse::refused(parsed.program)
+    {
+        return Err(SourceError::at(&parsed, offset, message.to_owned()));
+    }
+    edit(code, &parsed, options)
+}
+
+fn edit<'a>(code: &'a str, parsed: &Parsed, options: &Options) -> Result<Option<Prepared<'a>>, SourceError> {
+    let mut edits = Edits::new(Parsed::BASE);
+    if parsed.language == Language::TypeScript {
+        types::erase(parsed, &mut edits)?;
+    }
+    if options.fresh {
+        if !fresh::wrap(parsed, &mut edits) {
+            return Ok(None);
+        }
+    } else {
+        declarations::check(parsed)?;
+        consts::guard(parsed, &mut edits);
+        declarations::persist(parsed, options, &mut edits);
+    }
+    if edits.is_empty() {
+        return Ok(Some(Prepared {
+            code: Cow::Borrowed(code),
+            positions: Positions::default(),
+        }));
+    }
+    let (edited, positions) = edits.apply(code);
+    Ok(Some(Prepared {
+        code: Cow::Owned(edited),
+        positions,
+    }))
+}
+
+/// Whether a code that parses as JavaScript may hold a construct that is refused.
+fn may_be_refused(code: &str) -> bool {
+    code.contains('@') || code.contains("import") || code.contains("export")
+}
+
+/// Names the construct, if a code does not parse because it has one that only a module or JSX allows.
+fn refuse_module<'a>(arena: &'a Allocator, code: &'a str) -> Option<SourceError> {
+    // Quotes in JSX text are no strings, so only the count of all tokens bounds its nesting.
+    let readings: &[bool] = if nesting::is_small(code) {
+        &[false, true]
+    } else {
+        &[false]
+    };
+    readings.iter().find_map(|jsx| {
+        let (message, offset) = refuse::refused(parse::parse_module(arena, code, *jsx)?)?;
+        Some(SourceError::in_code(code, offset as usize, message.to_owned()))
+    })
+}

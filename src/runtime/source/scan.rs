@@ -1,0 +1,89 @@
+//! A look at the bytes of a code, to tell whether it has to be parsed at all. Most evals declare nothing that
+//! must be rewritten, and a parse costs more than the run of `1+1`. A word in a string or a comment costs only
+//! the parse.
+
+/// Whether the code may hold a declaration that `prepare` rewrites.
+pub(super) fn may_declare(code: &str, is_binding: &dyn Fn(&str) -> bool) -> bool {
+    let bytes = code.as_bytes();
+    let mut in_word = false;
+    for (at, byte) in bytes.iter().enumerate() {
+        let starts = !in_word && matches!(byte, b'l' | b'c' | b'f');
+        in_word = is_word(*byte);
+        if starts && bytes.get(at..).is_some_and(|rest| declares(rest, is_binding)) {
+            return true;
+        }
+    }
+    false
+}
+
+fn declares(rest: &[u8], is_binding: &dyn Fn(&str) -> bool) -> bool {
+    let word = leading_word(rest);
+    match word {
+        b"let" | b"const" | b"class" => true,
+        b"function" => rest
+            .get(word.len()..)
+            .is_some_and(|rest| names_binding(rest, is_binding)),
+        _ => false,
+    }
+}
+
+/// Whether a function's name, after the keyword, is a binding's; a comment in between counts as one.
+fn names_binding(rest: &[u8], is_binding: &dyn Fn(&str) -> bool) -> bool {
+    let mut rest = rest;
+    while let [b' ' | b'\t' | b'\r' | b'\n' | b'*', tail @ ..] = rest {
+        rest = tail;
+    }
+    match rest.first() {
+        Some(b'/' | b'\\') => true,
+        Some(byte) if is_word(*byte) => std::str::from_utf8(leading_word(rest)).is_ok_and(is_binding),
+        Some(_) | None => false,
+    }
+}
+
+fn leading_word(bytes: &[u8]) -> &[u8] {
+    let length = bytes.iter().take_while(|byte| is_word(**byte)).count();
+    bytes.get(..length).unwrap_or_default()
+}
+
+pub(super) fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'\\') || !byte.is_ascii()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(code: &str) -> bool {
+        may_declare(code, &|name| name == "getOrder")
+    }
+
+    #[test]
+    fn expressions_are_not_parsed() {
+        for code in [
+            "1+1",
+            "",
+            "letter + constant",
+            "a_let",
+            "$class",
+            "x = function () {}",
+            "function f() {}",
+        ] {
+            assert!(!seen(code), "{code}");
+        }
+    }
+
+    #[test]
+    fn declarations_are_seen() {
+        for code in ["let a", "a;const b=1", "{}class A{}", "1\nlet\na"] {
+            assert!(seen(code), "{code}");
+        }
+    }
+
+    #[test]
+    fn functions_are_seen_when_they_take_a_bindings_name() {
+        assert!(seen("async function * getOrder() {}"));
+        assert!(seen("function/**/getOrder() {}"));
+        assert!(seen("function getOrd\\u0065r() {}") || seen("function \\u0067etOrder() {}"));
+        assert!(!seen("function getOrders() {}"));
+    }
+}

@@ -1,0 +1,173 @@
+//! What a script threw, as the error that its client gets.
+
+use rquickjs::{Array, Ctx, Value as JsValue};
+use serde_json::{Map, Value, json};
+
+use super::guest::{Guest, Holder, kit_function};
+use super::source::Positions;
+use crate::binding::search::closest;
+use crate::rpc::{ErrorObject, Kind};
+
+/// Causes of causes that are reported.
+const CAUSES_MAX: usize = 8;
+
+/// How many bindings with a close name are suggested for a missing one.
+const SUGGESTIONS_MAX: usize = 3;
+
+/// The frames of one eval, to map positions in its stack traces back to the code as sent.
+pub(crate) struct SourceMap<'a> {
+    /// The name of the file.
+    pub(crate) name: &'a str,
+    /// How its positions were moved.
+    pub(crate) positions: &'a Positions,
+}
+
+/// Describes the pending exception `thrown` as the failure of an eval.
+pub(crate) fn describe<'js>(
+    ctx: &Ctx<'js>,
+    guest: &Guest,
+    thrown: JsValue<'js>,
+    source: &SourceMap<'_>,
+) -> ErrorObject {
+    let Ok(parts) = parts(ctx, guest, thrown) else {
+        if ctx.has_exception() {
+            ctx.catch();
+        }
+        return ErrorObject::new(Kind::EvalError, "an error that cannot be shown");
+    };
+    let kind = parts.kind();
+    let mut error = ErrorObject::new(kind, parts.header.clone());
+    error = error.with("stack", source.map(&parts.stack));
+    if let Some(cause) = cause(ctx, guest, &parts, 0) {
+        error = error.with("cause", cause);
+    }
+    if let Some(missing) = parts.missing_name() {
+        let suggestions = suggestions(guest, missing);
+        if !suggestions.is_empty() {
+            error = error.with("suggestions", suggestions);
+        }
+    }
+    error
+}
+
+struct Parts<'js> {
+    header: String,
+    name: String,
+    message: String,
+    stack: String,
+    cause: Option<JsValue<'js>>,
+    /// The answer of a binding, when that is what was thrown.
+    answer: Option<(i64, JsValue<'js>)>,
+}
+
+fn parts<'js>(ctx: &Ctx<'js>, guest: &Guest, thrown: JsValue<'js>) -> rquickjs::Result<Parts<'js>> {
+    let parts: Array<'js> = kit_function(&guest.kit(ctx)?, "describeThrown")?.call((thrown,))?;
+    let text = |index: usize| -> rquickjs::Result<String> {
+        let value: JsValue<'js> = parts.get(index)?;
+        Ok(value
+            .as_string()
+            .and_then(|text| text.to_string().ok())
+            .unwrap_or_default())
+    };
+    let code: Option<f64> = parts.get(6).unwrap_or_default();
+    #[allow(clippy::cast_possible_truncation)]
+    let answer = code
+        .map(|code| -> rquickjs::Result<_> { Ok((code as i64, parts.get(7)?)) })
+        .transpose()?;
+    Ok(Parts {
+        header: text(0)?,
+        name: text(1)?,
+        message: text(2)?,
+        stack: text(3)?,
+        cause: if parts.get(4)? { Some(parts.get(5)?) } else { None },
+        answer,
+    })
+}
+
+impl Parts<'_> {
+    fn kind(&self) -> Kind {
+        match (self.name.as_str(), self.message.as_str()) {
+            ("InternalError", "out of memory") => Kind::MemoryLimit,
+            ("RangeError", "Maximum call stack size exceeded") | ("InternalError", "stack overflow") => {
+                Kind::StackOverflow
+            }
+            _ => Kind::EvalError,
+        }
+    }
+
+    /// `foo` of `ReferenceError: foo is not defined`.
+    fn missing_name(&self) -> Option<&str> {
+        let name = self.message.strip_suffix(" is not defined")?;
+        (self.name == "ReferenceError").then(|| name.trim_matches('\''))
+    }
+}
+
+fn cause<'js>(ctx: &Ctx<'js>, guest: &Guest, thrown: &Parts<'js>, depth: usize) -> Option<Value> {
+    if let Some((code, data)) = &thrown.answer {
+        let data = guest.encode(ctx, data, Holder::Client, &mut Vec::new()).ok();
+        let mut cause = Map::new();
+        cause.insert("code".to_owned(), json!(code));
+        cause.insert("message".to_owned(), json!(thrown.message));
+        if let Some(data) = data.filter(|data| data.get("$undefined").is_none()) {
+            cause.insert("data".to_owned(), data);
+        }
+        return Some(Value::Object(cause));
+    }
+    let inner = thrown.cause.clone()?;
+    if !inner.is_error() {
+        return guest.encode(ctx, &inner, Holder::Client, &mut Vec::new()).ok();
+    }
+    let inner = parts(ctx, guest, inner).ok()?;
+    let mut fields = json!({"name": inner.name, "message": inner.message, "stack": inner.stack});
+    if inner.answer.is_some() {
+        return cause(ctx, guest, &inner, depth);
+    }
+    if depth < CAUSES_MAX
+        && let Some(deeper) = cause(ctx, guest, &inner, depth + 1)
+        && let Value::Object(map) = &mut fields
+    {
+        map.insert("cause".to_owned(), deeper);
+    }
+    Some(fields)
+}
+
+fn suggestions(guest: &Guest, missing: &str) -> Vec<Value> {
+    let client = guest.client_bindings.borrow();
+    let names = guest
+        .registry
+        .iter()
+        .map(|binding| binding.declaration.name.as_str());
+    let names = names.chain(client.iter().map(String::as_str));
+    closest(names, missing, SUGGESTIONS_MAX)
+        .into_iter()
+        .map(Value::from)
+        .collect()
+}
+
+impl SourceMap<'_> {
+    /// A stack trace with the positions of the code as sent.
+    pub(crate) fn map(&self, stack: &str) -> String {
+        if self.positions.is_identity() {
+            return stack.to_owned();
+        }
+        stack
+            .lines()
+            .map(|line| self.map_line(line))
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    fn map_line(&self, line: &str) -> String {
+        let mapped = || {
+            let start = line.rfind(&format!("{}:", self.name))? + self.name.len() + 1;
+            let (head, tail) = line.split_at(start);
+            let end = tail
+                .find(|c: char| !c.is_ascii_digit() && c != ':')
+                .unwrap_or(tail.len());
+            let (row, column) = tail[..end].split_once(':')?;
+            let (row, column) = self.positions.original(row.parse().ok()?, column.parse().ok()?);
+            Some(format!("{head}{row}:{column}{}", &tail[end..]))
+        };
+        mapped().unwrap_or_else(|| line.to_owned())
+    }
+}
