@@ -9,6 +9,7 @@ const WeakSetAdd = uncurry(WeakSet.prototype.add);
 const WeakRefDeref = uncurry(WeakRef.prototype.deref);
 const FinalizationRegister = uncurry(FinalizationRegistry.prototype.register);
 const MapClear = uncurry(Map.prototype.clear);
+const ObjectFreeze = Object.freeze;
 
 const slots = { __proto__: null };
 let shadows = newList();

@@ -152,7 +152,7 @@ impl HostLink {
             reply_tx,
         };
         self.requests_tx.send(request).await.map_err(|_| gone())?;
-        reply_rx.await.map_err(|_| gone())?.map_err(BindingError::relay)
+        reply_rx.await.map_err(|_| gone())?.map_err(BindingError::from)
     }
 }
 

@@ -37,19 +37,18 @@ impl BindingError {
         self
     }
 
-    /// An error from the other side of a call, kept as it is.
-    pub fn relay(error: ErrorObject) -> Self {
-        Self(error)
-    }
-
     /// The error as it goes on the wire.
     pub fn into_object(self) -> ErrorObject {
         self.0
     }
 }
 
-impl<E: std::error::Error> From<E> for BindingError {
+impl<E: std::error::Error + 'static> From<E> for BindingError {
+    /// An error from the other side of a call is kept as it is; any other becomes a `BindingError`.
     fn from(error: E) -> Self {
-        Self::new(error.to_string())
+        match (&error as &dyn std::any::Any).downcast_ref::<ErrorObject>() {
+            Some(object) => Self(object.clone()),
+            None => Self::new(error.to_string()),
+        }
     }
 }

@@ -30,10 +30,14 @@ pub const INSTANCE_DEPTH_MAX: usize = 128;
 /// Only patterns with lookaround or back references backtrack; this many take about a millisecond.
 pub const PATTERN_BACKTRACKS_MAX: usize = 50_000;
 
-/// Largest compiled pattern. `\w{1,100}` takes half of it, and [`shape::PATTERNS_MAX`] of them are held.
-pub const PATTERN_BYTES_MAX: usize = 1 << 20;
+/// Largest compiled pattern: what the validator allows by itself.
+pub const PATTERN_BYTES_MAX: usize = 10 << 20;
 
-/// Most steps of one check: about a second.
+/// Memory for the compiled patterns of one schema, shared out evenly.
+/// Three may be as large as a pattern can be (`\p{L}{1,100}` takes a few mebibytes); of many, each has to be plain.
+pub const PATTERNS_BYTES_MAX: usize = 32 << 20;
+
+/// Most steps of one check: about half a second.
 /// A step is one visit of a subschema to a value.
 pub const CHECK_STEPS_MAX: u64 = 50_000_000;
 
@@ -82,7 +86,7 @@ impl Schema {
         let shape = Shape::of(schema)?;
         let work = Work::of(&shape)?;
         // Compiling goes down the document, and checking it against the metaschema takes some frames a level.
-        let validator = on_stack_for(depth * METASCHEMA_FRAMES, || build(schema))
+        let validator = on_stack_for(depth * METASCHEMA_FRAMES, || build(schema, shape.pattern_count))
             .map_err(|_| refused("", "no thread to compile the schema on"))?
             .map_err(|error| build_error(&error, &shape))?;
         Ok(Self {
@@ -130,11 +134,12 @@ impl Retrieve for NothingRemote {
     }
 }
 
-fn build(schema: &Value) -> Result<Validator, ValidationError<'static>> {
+fn build(schema: &Value, pattern_count: usize) -> Result<Validator, ValidationError<'static>> {
+    let pattern_bytes = PATTERN_BYTES_MAX.min(PATTERNS_BYTES_MAX / pattern_count.max(1));
     let patterns = PatternOptions::fancy_regex()
         .backtrack_limit(PATTERN_BACKTRACKS_MAX)
-        .size_limit(PATTERN_BYTES_MAX)
-        .dfa_size_limit(PATTERN_BYTES_MAX);
+        .size_limit(pattern_bytes)
+        .dfa_size_limit(pattern_bytes.min(1 << 20));
     jsonschema::options()
         .with_retriever(NothingRemote)
         .with_pattern_options(patterns)

@@ -39,7 +39,7 @@ pub fn declarations(bindings: &[Declaration]) -> String {
     blocks.extend(
         root.namespaces
             .iter()
-            .map(|(name, inner)| inner.written("declare ", name, name)),
+            .map(|(name, inner)| inner.written("declare ", name)),
     );
     let mut text = blocks.join("\n\n");
     text.push('\n');
@@ -106,17 +106,13 @@ impl Namespace {
     }
 
     /// `heading` is the name, or the dotted names down to here when nothing else stood on the way.
-    fn written(&self, prefix: &str, heading: &str, name: &str) -> String {
+    fn written(&self, prefix: &str, heading: &str) -> String {
         let mut inner = self.namespaces.iter();
         if let (true, Some((only, namespace)), None) = (self.functions.is_empty(), inner.next(), inner.next())
             && !names::is_reserved_word(only)
         {
-            return namespace.written(prefix, &format!("{heading}.{only}"), only);
+            return namespace.written(prefix, &format!("{heading}.{only}"));
         }
-        debug_assert!(
-            heading.ends_with(name),
-            "a heading ends in the name it stands for"
-        );
         format!(
             "{prefix}namespace {heading} {{\n{}\n}}",
             indented(&self.members().join("\n"))
@@ -144,7 +140,7 @@ impl Namespace {
         }
         for (name, namespace) in &self.namespaces {
             let (prefix, name) = declared(name);
-            members.push(namespace.written(&prefix, &name, &name));
+            members.push(namespace.written(&prefix, &name));
         }
         if !renames.is_empty() {
             let exports: Vec<String> = renames

@@ -169,6 +169,8 @@ impl std::fmt::Display for ErrorObject {
     }
 }
 
+impl std::error::Error for ErrorObject {}
+
 #[cfg(test)]
 mod tests {
     use super::*;

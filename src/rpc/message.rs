@@ -35,6 +35,8 @@ pub enum Message<'a> {
         /// `result` or `error`.
         outcome: Result<&'a RawValue, ErrorObject>,
     },
+    /// The peer could not read something of ours and cannot say what. To answer it would start a quarrel without end.
+    Complaint(ErrorObject),
 }
 
 /// A text that is no message, and what to answer.
@@ -113,6 +115,9 @@ fn classify(frame: Frame<'_>) -> Result<Message<'_>, Refusal> {
         (None, None, Some(error)) => {
             let error = serde_json::from_str(error.get())
                 .map_err(|error| invalid(None, format!("`error` has the wrong shape: {error}")))?;
+            if frame.id.is_some_and(|id| id.get() == "null") {
+                return Ok(Message::Complaint(error));
+            }
             Ok(Message::Response {
                 id: response_id(frame.id)?,
                 outcome: Err(error),
@@ -297,6 +302,12 @@ mod tests {
         ] {
             assert_eq!(refusal(text), (None, -32600), "{text}");
         }
+    }
+
+    #[test]
+    fn an_error_without_id_is_a_complaint() {
+        let message = decode(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}"#);
+        assert!(matches!(message, Ok(Message::Complaint(error)) if error.code == -32700));
     }
 
     #[test]

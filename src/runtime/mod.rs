@@ -8,10 +8,14 @@ mod host;
 mod meter;
 mod prelude;
 mod session;
+pub mod shard;
 mod slice;
 mod source;
 mod stack;
 mod thrown;
 mod value;
 
+pub(crate) use session::{
+    Attachment, EventReceiver, Inbox, Session, SessionParts, control_declarations, event_channel,
+};
 pub use session::{ClientBinding, SessionHandle, SessionInfo};

@@ -7,3 +7,4 @@ pub mod declaration;
 pub mod link;
 pub mod methods;
 pub mod names;
+pub mod peer;

@@ -15,8 +15,13 @@ use crate::binding::reference;
 /// The largest published schemas have some ten thousand; each costs about a kilobyte compiled.
 pub(super) const SUBSCHEMAS_MAX: usize = 50_000;
 
-/// Most patterns of a document, each of which may compile to a mebibyte.
+/// Most patterns of a document.
+/// They share [`super::PATTERNS_BYTES_MAX`], and with less than 128 KiB each even plain ones would not compile.
 pub(super) const PATTERNS_MAX: usize = 256;
+
+/// Most steps from subschemas to subschemas.
+/// A reference that could mean many places makes one to each; a document that multiplies so is not meant to be read.
+pub(super) const LINKS_MAX: usize = 200_000;
 
 /// The metaschemas that the validator has with it.
 const METASCHEMAS: &str = "https://json-schema.org/draft/2020-12/";
@@ -25,6 +30,7 @@ const METASCHEMAS: &str = "https://json-schema.org/draft/2020-12/";
 #[derive(Debug, Default)]
 pub(super) struct Shape {
     pub(super) nodes: Vec<Node>,
+    pub(super) pattern_count: usize,
     foreign_reference: Option<(String, String)>,
 }
 
@@ -52,11 +58,13 @@ impl Shape {
         survey.follow_references()?;
         let Survey {
             nodes,
+            pattern_count,
             foreign_reference,
             ..
         } = survey;
         Ok(Self {
             nodes,
+            pattern_count,
             foreign_reference,
         })
     }
@@ -139,8 +147,11 @@ struct Survey<'a> {
     next: usize,
     /// By address: one subschema reached by two ways is one node.
     index: HashMap<usize, usize>,
-    resources: Vec<(&'a str, &'a Value)>,
-    dynamic_anchors: Vec<(&'a str, usize)>,
+    /// By the last segment of their `$id`.
+    resources: HashMap<&'a str, Vec<&'a Value>>,
+    /// By name, `$anchor` and `$dynamicAnchor` alike.
+    anchors: HashMap<&'a str, Vec<usize>>,
+    link_count: usize,
     references: Vec<(usize, &'a str, &'a str)>,
     pattern_count: usize,
     foreign_reference: Option<(String, String)>,
@@ -154,8 +165,9 @@ impl<'a> Survey<'a> {
             visited: Vec::new(),
             next: 0,
             index: HashMap::new(),
-            resources: Vec::new(),
-            dynamic_anchors: Vec::new(),
+            resources: HashMap::new(),
+            anchors: HashMap::new(),
+            link_count: 0,
             references: Vec::new(),
             pattern_count: 0,
             foreign_reference: None,
@@ -209,8 +221,12 @@ impl<'a> Survey<'a> {
                 ("$ref" | "$dynamicRef", Value::String(reference)) => {
                     self.references.push((node, keyword, reference));
                 }
-                ("$id", Value::String(id)) => self.resources.push((id, resource)),
-                ("$dynamicAnchor", Value::String(anchor)) => self.dynamic_anchors.push((anchor, node)),
+                ("$id", Value::String(id)) => {
+                    self.resources.entry(last_segment(id)).or_default().push(resource)
+                }
+                ("$anchor" | "$dynamicAnchor", Value::String(anchor)) => {
+                    self.anchors.entry(anchor).or_default().push(node)
+                }
                 ("pattern", _) => self.pattern_count += 1,
                 ("patternProperties", Value::Object(patterns)) => self.pattern_count += patterns.len(),
                 _ => {}
@@ -283,6 +299,13 @@ impl<'a> Survey<'a> {
                 }
                 self.foreign_reference = Some((path, reference.to_owned()));
             }
+            self.link_count += targets.len();
+            if self.link_count > LINKS_MAX {
+                return Err(refused(
+                    "",
+                    format!("expected at most {LINKS_MAX} references with all they could mean"),
+                ));
+            }
             for target in targets {
                 self.link(node, Step::InPlace, None, target);
             }
@@ -293,40 +316,36 @@ impl<'a> Survey<'a> {
 
     fn targets(&mut self, node: usize, keyword: &'a str, reference: &str) -> Vec<usize> {
         let (uri, fragment) = reference.split_at(reference.find('#').unwrap_or(reference.len()));
+        let anchor = fragment.strip_prefix('#').unwrap_or_default();
+        if !anchor.is_empty() && !anchor.starts_with('/') {
+            return self.anchors.get(anchor).cloned().unwrap_or_default();
+        }
         let fragment = if fragment.is_empty() { "#" } else { fragment };
-        let resource = self
-            .visited
-            .get(node)
-            .map_or(self.document, |visited| visited.resource);
-        let roots: Vec<&'a Value> = if uri.is_empty() {
-            vec![resource, self.document]
-        } else {
-            self.resources
-                .iter()
-                .filter(|(id, _)| is_alike(id, uri))
-                .map(|(_, root)| *root)
-                .collect()
-        };
         let place = Some(Place {
             parent: node,
             keyword,
             member: Member::Only,
         });
-        let mut targets = Vec::new();
-        let found = roots
+        if uri.is_empty() {
+            let resource = self
+                .visited
+                .get(node)
+                .map_or(self.document, |visited| visited.resource);
+            let found = [resource, self.document]
+                .into_iter()
+                .find_map(|root| Some((reference::resolve(root, fragment)?, root)));
+            return found
+                .map(|(schema, root)| self.node_for(schema, root, place))
+                .into_iter()
+                .collect();
+        }
+        let resources = self.resources.get(last_segment(uri)).cloned().unwrap_or_default();
+        let found = resources
             .into_iter()
             .filter_map(|root| Some((reference::resolve(root, fragment)?, root)));
-        for (schema, root) in found.take(if uri.is_empty() { 1 } else { usize::MAX }) {
-            targets.push(self.node_for(schema, root, place));
-        }
-        let anchored = self
-            .dynamic_anchors
-            .iter()
-            .filter(|(anchor, _)| fragment.strip_prefix('#') == Some(anchor));
-        targets.extend(anchored.map(|(_, target)| *target));
-        targets.sort_unstable();
-        targets.dedup();
-        targets
+        found
+            .map(|(schema, root)| self.node_for(schema, root, place))
+            .collect()
     }
 
     fn pointer(&self, node: usize, keyword: &str) -> String {
@@ -345,13 +364,7 @@ impl<'a> Survey<'a> {
     }
 }
 
-/// Whether a reference may mean the resource of this `$id`, whatever the base: they end in the same path segment.
-fn is_alike(id: &str, uri: &str) -> bool {
-    let last = |uri: &str| {
-        uri.trim_end_matches('#')
-            .rsplit(['/', ':'])
-            .next()
-            .map(str::to_owned)
-    };
-    last(id) == last(uri)
+/// What of a URI is compared: whatever the base, a reference and the `$id` that it means end alike.
+fn last_segment(uri: &str) -> &str {
+    uri.trim_end_matches('#').rsplit(['/', ':']).next().unwrap_or(uri)
 }

@@ -246,6 +246,18 @@ fn document_limits_hold_at_the_edge_and_not_past_it() {
 }
 
 #[test]
+fn large_patterns_are_fine_one_at_a_time() {
+    let names = json!({"pattern": "^\\p{L}{1,100}$"});
+    assert!(compile(names.clone()).check(&json!("Zoë")).is_ok());
+    let crowd = json!({"allOf": vec![names; shape::PATTERNS_MAX]});
+    assert!(
+        refusal(crowd)
+            .1
+            .starts_with("expected a regular expression of reasonable size")
+    );
+}
+
+#[test]
 fn ten_thousand_enum_members_are_fine() {
     let members: Vec<String> = (0..10_000).map(|member| member.to_string()).collect();
     let schema = compile(json!({ "enum": members }));

@@ -20,7 +20,7 @@ pub(super) const IN_PLACE_DEPTH_MAX: usize = 64;
 /// A union of a thousand variants with ten parts each passes.
 pub(super) const IN_PLACE_VISITS_MAX: u64 = 10_000;
 
-/// Most steps of the survey itself, about 50 ms.
+/// Most steps of the survey itself, which runs once, at registration: a fraction of a second.
 const SURVEY_STEPS_MAX: u64 = 4_000_000;
 
 /// Up to this many visits a value, the size of the value is bound enough (a message has a limit) and is not counted.

@@ -17,9 +17,10 @@ pub fn closest<'a>(names: impl IntoIterator<Item = &'a str>, missing: &str, limi
         return Vec::new();
     }
     let wanted = Likeness::of(missing);
+    let mut rows = Rows::default();
     let mut ranked: Vec<(usize, &str)> = names
         .into_iter()
-        .filter_map(|name| Some((wanted.distance(name)?, name)))
+        .filter_map(|name| Some((wanted.distance(name, &mut rows)?, name)))
         .collect();
     ranked.sort_unstable();
     ranked.truncate(limit);
@@ -40,7 +41,7 @@ impl Likeness {
         }
     }
 
-    fn distance(&self, name: &str) -> Option<usize> {
+    fn distance(&self, name: &str, rows: &mut Rows) -> Option<usize> {
         if name.len() > COMPARED_BYTES_MAX {
             return None;
         }
@@ -52,13 +53,18 @@ impl Likeness {
         if letters(last) == self.letters {
             return Some(1);
         }
-        if self.words.len() > 1 && sorted_words(name) == self.words {
+        let same_length = candidate.len() == self.letters.len();
+        if same_length && self.words.len() > 1 && sorted_words(name) == self.words {
             return Some(2);
         }
         // A short name is another name after one letter.
         let edits_max = EDITS_MAX.min(self.letters.len() / 3);
-        let whole = edits(&self.letters, &candidate, edits_max);
-        let tail = edits(&self.letters, &letters(last), edits_max);
+        let whole = edits(&self.letters, &candidate, edits_max, rows);
+        let tail = if last == name {
+            None
+        } else {
+            edits(&self.letters, &letters(last), edits_max, rows)
+        };
         whole.into_iter().chain(tail).min().map(|edits| 2 + edits)
     }
 }
@@ -76,36 +82,47 @@ fn sorted_words(name: &str) -> Vec<String> {
     words
 }
 
+/// The three lines of the table of distances that are needed at a time, kept from one name to the next.
+#[derive(Default)]
+struct Rows {
+    before_last: Vec<usize>,
+    last: Vec<usize>,
+    current: Vec<usize>,
+}
+
 /// Letters to insert, drop, replace or swap with their neighbour to come from `a` to `b`, if at most `max`.
-fn edits(a: &[u8], b: &[u8], max: usize) -> Option<usize> {
+fn edits(a: &[u8], b: &[u8], max: usize, rows: &mut Rows) -> Option<usize> {
     if a.len().abs_diff(b.len()) > max {
         return None;
     }
-    let mut before_last: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=b.len()).collect();
+    rows.before_last.clear();
+    rows.last.clear();
+    rows.last.extend(0..=b.len());
     let mut left_of_a = None;
     for (row, &from) in a.iter().enumerate() {
-        let mut current = vec![row + 1];
+        rows.current.clear();
+        rows.current.push(row + 1);
         let mut left_of_b = None;
         for (column, &to) in b.iter().enumerate() {
-            let above = |line: &[usize], at: usize| line.get(at).copied().unwrap_or(usize::MAX / 2);
-            let replaced = above(&last, column) + usize::from(from != to);
-            let dropped = above(&last, column + 1) + 1;
-            let inserted = above(&current, column) + 1;
+            let cost_at = |line: &[usize], at: usize| line.get(at).copied().unwrap_or(usize::MAX / 2);
+            let replaced = cost_at(&rows.last, column) + usize::from(from != to);
+            let dropped = cost_at(&rows.last, column + 1) + 1;
+            let inserted = cost_at(&rows.current, column) + 1;
             let mut cost = replaced.min(dropped).min(inserted);
             if left_of_a == Some(to) && left_of_b == Some(from) {
-                cost = cost.min(above(&before_last, column.saturating_sub(1)) + 1);
+                cost = cost.min(cost_at(&rows.before_last, column.saturating_sub(1)) + 1);
             }
-            current.push(cost);
+            rows.current.push(cost);
             left_of_b = Some(to);
         }
-        if current.iter().min().is_some_and(|least| *least > max) {
+        if rows.current.iter().all(|cost| *cost > max) {
             return None;
         }
-        before_last = std::mem::replace(&mut last, current);
+        std::mem::swap(&mut rows.before_last, &mut rows.last);
+        std::mem::swap(&mut rows.last, &mut rows.current);
         left_of_a = Some(from);
     }
-    last.last().copied().filter(|cost| *cost <= max)
+    rows.last.last().copied().filter(|cost| *cost <= max)
 }
 
 #[cfg(test)]
@@ -171,8 +188,10 @@ mod tests {
         #[test]
         fn edits_are_the_same_both_ways(a in "[abc]{0,8}", b in "[abc]{0,8}") {
             let (a, b) = (a.as_bytes(), b.as_bytes());
-            prop_assert_eq!(edits(a, b, 8), edits(b, a, 8));
-            prop_assert_eq!(edits(a, b, 8) == Some(0), a == b);
+            let mut rows = Rows::default();
+            let there = edits(a, b, 8, &mut rows);
+            prop_assert_eq!(there, edits(b, a, 8, &mut rows));
+            prop_assert_eq!(there == Some(0), a == b);
         }
 
         #[test]

@@ -16,8 +16,11 @@ use crate::binding::reference;
 /// More than a model reads, and each costs a look at all it refers to.
 pub(super) const NAMED_TYPES_MAX: usize = 2_000;
 
-/// Most subschemas that are looked at to compare two types or to find a type inside itself.
-const COMPARED_VISITS_MAX: usize = 20_000;
+/// Most subschemas that are looked at to find a type inside itself; one with more in place is taken to be.
+const IN_PLACE_VISITS_MAX: usize = 2_000;
+
+/// Bytes of schemas that are compared for one text; types found after that share with none.
+const COMPARED_BYTES_MAX: usize = 64 << 20;
 
 /// Names that our own text uses as the library means them.
 const LIBRARY_NAMES: [&str; 2] = ["Promise", "Record"];
@@ -35,6 +38,7 @@ pub(super) struct Named<'a> {
     by_meaning: HashMap<(String, u64), String>,
     by_address: HashMap<usize, String>,
     taken: HashSet<String>,
+    compared_bytes: usize,
     pending: VecDeque<Pending<'a>>,
 }
 
@@ -53,7 +57,7 @@ impl<'a> Named<'a> {
             Some("") | None => label.to_owned(),
             Some(last) => pascal_case(last),
         };
-        let meaning = (wanted.clone(), meaning_of(root, schema));
+        let meaning = (wanted.clone(), self.meaning_of(root, schema));
         let name = match self.by_meaning.get(&meaning) {
             Some(name) => name.clone(),
             None => {
@@ -76,6 +80,32 @@ impl<'a> Named<'a> {
         self.pending.pop_front()
     }
 
+    /// A number that is the same for the same text with the same texts behind its references.
+    fn meaning_of(&mut self, root: &Value, schema: &Value) -> u64 {
+        let mut texts = BTreeSet::new();
+        let mut seen = HashSet::new();
+        let mut pending = vec![schema];
+        while let Some(target) = pending.pop() {
+            if !seen.insert(std::ptr::from_ref(target).addr()) {
+                continue;
+            }
+            if self.compared_bytes > COMPARED_BYTES_MAX {
+                return self.taken.len() as u64;
+            }
+            let text = target.to_string();
+            self.compared_bytes += text.len();
+            texts.insert(text);
+            pending.extend(
+                references_in(target)
+                    .into_iter()
+                    .filter_map(|to| reference::resolve(root, to)),
+            );
+        }
+        let mut hasher = DefaultHasher::new();
+        texts.hash(&mut hasher);
+        hasher.finish()
+    }
+
     fn free_name(&mut self, wanted: &str, label: &str) -> String {
         let scoped = format!("{label}{wanted}");
         let numbered = (2..).map(|number| format!("{scoped}{number}"));
@@ -92,7 +122,7 @@ pub(super) fn contains_itself(root: &Value, schema: &Value) -> bool {
     let mut seen = HashSet::new();
     let mut pending = parts_in_place(root, schema);
     while let Some(part) = pending.pop() {
-        if std::ptr::eq(part, schema) || seen.len() > COMPARED_VISITS_MAX {
+        if std::ptr::eq(part, schema) || seen.len() > IN_PLACE_VISITS_MAX {
             return true;
         }
         if seen.insert(std::ptr::from_ref(part).addr()) {
@@ -113,27 +143,6 @@ fn parts_in_place<'a>(root: &'a Value, schema: &'a Value) -> Vec<&'a Value> {
         .flatten()
         .chain(references.filter_map(|reference| reference::resolve(root, reference)))
         .collect()
-}
-
-/// A number that is the same for the same text with the same texts behind its references.
-fn meaning_of(root: &Value, schema: &Value) -> u64 {
-    let mut texts = BTreeSet::new();
-    let mut seen = HashSet::new();
-    let mut pending = vec![schema];
-    while let Some(target) = pending.pop() {
-        if seen.len() > COMPARED_VISITS_MAX || !seen.insert(std::ptr::from_ref(target).addr()) {
-            continue;
-        }
-        texts.insert(target.to_string());
-        pending.extend(
-            references_in(target)
-                .into_iter()
-                .filter_map(|reference| reference::resolve(root, reference)),
-        );
-    }
-    let mut hasher = DefaultHasher::new();
-    texts.hash(&mut hasher);
-    hasher.finish()
 }
 
 fn references_in(schema: &Value) -> Vec<&str> {

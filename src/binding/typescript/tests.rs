@@ -310,6 +310,22 @@ fn depth_and_length_are_bounded() {
 }
 
 #[test]
+fn types_beyond_the_limit_are_unknown() {
+    let defs = |count: usize| {
+        let name = |number: usize| format!("D{number}");
+        let all: serde_json::Map<_, _> = (0..count)
+            .map(|number| (name(number), json!({"type": "string"})))
+            .collect();
+        let uses: Vec<Value> = (0..count)
+            .map(|number| json!({"$ref": format!("#/$defs/D{number}")}))
+            .collect();
+        json!({"prefixItems": uses, "items": false, "minItems": count, "$defs": all})
+    };
+    assert!(type_of(defs(named::NAMED_TYPES_MAX)).ends_with("Types.D1999]"));
+    assert!(type_of(defs(named::NAMED_TYPES_MAX + 1)).ends_with("Types.D1999, unknown]"));
+}
+
+#[test]
 fn unlawful_names_are_left_out() {
     assert_eq!(
         declarations(&[

@@ -36,6 +36,7 @@ use invokes::{Invocation, ServerInvoke};
 use keys::Keys;
 use turn::{Action, Background, Watches};
 
+pub(crate) use control::declarations as control_declarations;
 pub(crate) use inbox::{Attachment, EventReceiver, Inbox, event_channel};
 pub use inbox::{ClientBinding, SessionHandle, SessionInfo};
 
@@ -47,7 +48,7 @@ pub(crate) struct SessionParts {
 }
 
 /// Something that needs an empty JavaScript stack.
-struct Ready {
+pub(crate) struct Ready {
     owner: Owner,
     depth: u32,
     action: Action,
@@ -303,7 +304,7 @@ impl Session {
         guest.meter.begin(spent, budget);
         self.in_turn = Some(owner);
         let settled = loop {
-            if let Some(settled) = turn.resume() {
+            if let Some(settled) = super::shard::watched(|| turn.resume()) {
                 break settled;
             }
             guest.meter.end_slice();

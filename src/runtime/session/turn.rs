@@ -107,12 +107,13 @@ fn run(engine: &Engine, dispatcher: &Rc<Dispatcher>, watches: &Watches, action: 
         };
         match started {
             Some((_, Ok(watched))) => watches.borrow_mut().push(watched),
-            Some((owner, Err(error))) => settled.push(Settled {
+            // A script that was stopped did not fail: the session knows why it ended.
+            Some((owner, Err(error))) if engine.guest.meter.stopped().is_none() => settled.push(Settled {
                 owner,
                 outcome: Err(error),
                 handed: Vec::new(),
             }),
-            None => {}
+            Some((_, Err(_))) | None => {}
         }
         pump(engine, ctx, watches, &dispatch, &mut settled);
         engine.report_rejections(ctx);

@@ -167,3 +167,15 @@ fn doubling_recursion_through_a_dynamic_reference_ends() {
     let schema = compile(json!({"$dynamicAnchor": "n", "type": "object", "allOf": [next, next]}));
     assert_eq!(schema.check(&nested(100, json!({}))), Ok(()));
 }
+
+#[test]
+fn references_that_could_mean_many_places_are_bounded() {
+    let crowd = |count: usize| {
+        let anchors: Vec<Value> = (0..count)
+            .map(|_| json!({"$anchor": "a", "$ref": "#a"}))
+            .collect();
+        json!({"$defs": {"all": {"prefixItems": anchors}}})
+    };
+    let refused = refusal(crowd(1000));
+    assert!(refused.1.contains("with all they could mean"), "{}", refused.1);
+}

@@ -1,0 +1,387 @@
+//! The server's side of one connection, as a pure state machine: texts and events in, effects out.
+//!
+//! It owns both id tables, so nobody else needs a lock around them. It decides what a message means and what is
+//! answered; it neither reads a socket nor waits for a script.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::link::{SessionCommand, SessionEvent};
+use super::methods::{
+    EVAL, EvalParams, HANDSHAKE, HandshakeParams, INVOKE, InvokeParams, PROTOCOL, RELEASE_REF, ReleaseParams,
+    ValueResult, read_params,
+};
+use crate::rpc::{
+    self, Answer, ErrorObject, Id, Inbound, InboundRefusal, Kind, Message, OurId, Outbound, encode_failure,
+    encode_request, encode_success,
+};
+
+/// Calls to one client that wait for its answer. A session's own limits come first; this one bounds them all together.
+const CALLS_WAITING_MAX: usize = 16_384;
+
+/// What the driver is to do.
+#[derive(Debug)]
+pub enum Effect {
+    /// Send this text.
+    Send(String),
+    /// Open or resume a session, then tell [`Peer::on_handshake`].
+    Handshake {
+        /// The request to answer.
+        request: Id,
+        /// What the client said.
+        params: HandshakeParams,
+    },
+    /// Pass this to the session.
+    Command(SessionCommand),
+    /// Close the connection.
+    Close(u16, &'static str),
+    /// An answer that nobody waits for, or a notification that means nothing: count it.
+    Ignored(&'static str),
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Phase {
+    AwaitingHandshake,
+    ShakingHands,
+    Live,
+}
+
+/// The state of a connection. See the module.
+#[derive(Debug)]
+pub struct Peer {
+    phase: Phase,
+    inbound: Inbound,
+    outbound: Outbound<u64>,
+    /// Our requests by the session's number for the call.
+    sent: HashMap<u64, OurId>,
+}
+
+impl Peer {
+    /// A fresh connection, with room for `requests_open_max` unanswered requests.
+    pub fn new(requests_open_max: usize) -> Self {
+        Self {
+            phase: Phase::AwaitingHandshake,
+            inbound: Inbound::new(requests_open_max),
+            outbound: Outbound::new(CALLS_WAITING_MAX),
+            sent: HashMap::new(),
+        }
+    }
+
+    /// A text came in.
+    pub fn on_text(&mut self, text: &str) -> Option<Effect> {
+        match rpc::decode(text) {
+            Err(refusal) => Some(fail(refusal.id.as_ref(), &refusal.error)),
+            Ok(Message::Request { id, method, params }) => Some(self.on_request(id, &method, params)),
+            Ok(Message::Notification { method, params }) => Some(self.on_notification(&method, params)),
+            Ok(Message::Response { id, outcome }) => self.on_response(&id, outcome),
+            Ok(Message::Complaint(_)) => Some(Effect::Ignored("complaint")),
+        }
+    }
+
+    fn on_request(&mut self, id: Id, method: &str, params: Option<&RawValue>) -> Effect {
+        match self.inbound.admit(&id) {
+            Ok(()) => {}
+            Err(InboundRefusal::InFlight) => {
+                let message = format!("the id {id} is still in flight");
+                return fail(None, &ErrorObject::new(Kind::InvalidRequest, message));
+            }
+            Err(InboundRefusal::Full) => {
+                return fail(
+                    Some(&id),
+                    &ErrorObject::new(Kind::Busy, "too many requests wait for their answer"),
+                );
+            }
+        }
+        match self.route(&id, method, params) {
+            Ok(effect) => effect,
+            Err(error) => {
+                self.inbound.finish(&id);
+                fail(Some(&id), &error)
+            }
+        }
+    }
+
+    fn route(&mut self, id: &Id, method: &str, params: Option<&RawValue>) -> Result<Effect, ErrorObject> {
+        match (&self.phase, method) {
+            (Phase::AwaitingHandshake, HANDSHAKE) => {
+                let params: HandshakeParams = read_params(params)?;
+                if params.protocol != PROTOCOL {
+                    let message = format!("protocol {:?} is not spoken here", params.protocol);
+                    return Err(ErrorObject::new(Kind::UnsupportedProtocol, message)
+                        .with("supported", vec![Value::from(PROTOCOL)]));
+                }
+                self.phase = Phase::ShakingHands;
+                Ok(Effect::Handshake {
+                    request: id.clone(),
+                    params,
+                })
+            }
+            (Phase::Live | Phase::ShakingHands, HANDSHAKE) => Err(ErrorObject::new(
+                Kind::InvalidRequest,
+                "the handshake is done already",
+            )),
+            (Phase::AwaitingHandshake | Phase::ShakingHands, _) => Err(ErrorObject::new(
+                Kind::NotReady,
+                "the handshake has to come first",
+            )),
+            (Phase::Live, EVAL) => {
+                let params = EvalParams::read(params)?;
+                Ok(Effect::Command(SessionCommand::Eval {
+                    request: id.clone(),
+                    params,
+                }))
+            }
+            (Phase::Live, INVOKE) => {
+                let InvokeParams { target, payload } = InvokeParams::read(params)?;
+                Ok(Effect::Command(SessionCommand::Invoke {
+                    request: id.clone(),
+                    target,
+                    payload,
+                }))
+            }
+            (Phase::Live, RELEASE_REF) => Err(ErrorObject::new(
+                Kind::InvalidRequest,
+                "release_ref is a notification: send it without `id`",
+            )),
+            (Phase::Live, _) => Err(ErrorObject::new(
+                Kind::UnknownMethod,
+                format!("no method {method:?}"),
+            )),
+        }
+    }
+
+    fn on_notification(&mut self, method: &str, params: Option<&RawValue>) -> Effect {
+        if method != RELEASE_REF || self.phase != Phase::Live {
+            return Effect::Ignored("notification");
+        }
+        match read_params::<ReleaseParams>(params) {
+            Ok(ReleaseParams { reference, count }) => {
+                Effect::Command(SessionCommand::Release { reference, count })
+            }
+            Err(_) => Effect::Ignored("notification"),
+        }
+    }
+
+    fn on_response(&mut self, id: &Id, outcome: Result<&RawValue, ErrorObject>) -> Option<Effect> {
+        match self.outbound.settle(id) {
+            Answer::Expected(call) => {
+                self.sent.remove(&call);
+                let outcome = outcome.and_then(read_value);
+                Some(Effect::Command(SessionCommand::Answer { call, outcome }))
+            }
+            stray @ (Answer::Unknown | Answer::Duplicate | Answer::Stale) => {
+                stray.stray().map(Effect::Ignored)
+            }
+        }
+    }
+
+    /// The handshake was accepted with this result, or refused; after a refusal the client may try again.
+    pub fn on_handshake<R: Serialize>(&mut self, request: &Id, outcome: Result<&R, &ErrorObject>) -> String {
+        self.inbound.finish(request);
+        match outcome {
+            Ok(result) => {
+                self.phase = Phase::Live;
+                encode_success(request, result)
+            }
+            Err(error) => {
+                self.phase = Phase::AwaitingHandshake;
+                encode_failure(Some(request), error)
+            }
+        }
+    }
+
+    /// The session has something for the client.
+    pub fn on_event(&mut self, event: SessionEvent) -> Option<Effect> {
+        match event {
+            SessionEvent::Answered { request, outcome } => {
+                if !self.inbound.finish(&request) {
+                    return None;
+                }
+                Some(match outcome {
+                    Ok(result) => Effect::Send(encode_success(&request, &result)),
+                    Err(error) => fail(Some(&request), &error),
+                })
+            }
+            SessionEvent::Call {
+                call,
+                target,
+                payload,
+            } => Some(match self.outbound.open(call) {
+                Ok(id) => {
+                    self.sent.insert(call, id);
+                    Effect::Send(encode_request(
+                        Some(id.0),
+                        INVOKE,
+                        &InvokeParams { target, payload },
+                    ))
+                }
+                Err(rpc::Full) => {
+                    let error = ErrorObject::new(Kind::Busy, "too many calls wait for the client");
+                    Effect::Command(SessionCommand::Answer {
+                        call,
+                        outcome: Err(error),
+                    })
+                }
+            }),
+            SessionEvent::GiveUp { call } => {
+                if let Some(id) = self.sent.remove(&call) {
+                    self.outbound.abandon(id);
+                }
+                None
+            }
+            SessionEvent::Release { reference, count } => {
+                let params = ReleaseParams { reference, count };
+                Some(Effect::Send(encode_request(None, RELEASE_REF, &params)))
+            }
+            SessionEvent::Close(closing) => {
+                let (code, reason) = closing.code_and_reason();
+                Some(Effect::Close(code, reason))
+            }
+        }
+    }
+}
+
+fn read_value(result: &RawValue) -> Result<Value, ErrorObject> {
+    let read = serde_json::from_str::<ValueResult>(result.get());
+    read.map(|result| result.value).map_err(|error| {
+        ErrorObject::new(
+            Kind::InvalidOutput,
+            format!("the answer to invoke is not {{value}}: {error}"),
+        )
+    })
+}
+
+fn fail(id: Option<&Id>, error: &ErrorObject) -> Effect {
+    Effect::Send(encode_failure(id, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scomp::methods::{Payload, Target};
+    use serde_json::json;
+
+    fn live() -> Peer {
+        let mut peer = Peer::new(4);
+        let effect =
+            peer.on_text(r#"{"jsonrpc":"2.0","id":1,"method":"handshake","params":{"protocol":"0.1"}}"#);
+        let Some(Effect::Handshake { request, .. }) = effect else {
+            panic!("no handshake")
+        };
+        peer.on_handshake(&request, Ok(&json!({})));
+        peer
+    }
+
+    fn sent(effect: Option<Effect>) -> Value {
+        match effect {
+            Some(Effect::Send(text)) => serde_json::from_str(&text).unwrap(),
+            other => panic!("nothing was sent: {other:?}"),
+        }
+    }
+
+    fn error_of(effect: Option<Effect>) -> (Value, Value) {
+        let answer = sent(effect);
+        (answer["id"].clone(), answer["error"]["data"]["kind"].clone())
+    }
+
+    #[test]
+    fn anything_before_the_handshake_is_not_ready() {
+        let mut peer = Peer::new(4);
+        let effect = peer.on_text(r#"{"jsonrpc":"2.0","id":1,"method":"eval","params":{"code":"1"}}"#);
+        assert_eq!(error_of(effect), (json!(1), json!("NotReady")));
+    }
+
+    #[test]
+    fn a_refused_handshake_may_be_tried_again_and_a_second_one_not() {
+        let mut peer = Peer::new(4);
+        let effect =
+            peer.on_text(r#"{"jsonrpc":"2.0","id":1,"method":"handshake","params":{"protocol":"9"}}"#);
+        let answer = sent(effect);
+        assert_eq!(
+            answer["error"]["data"],
+            json!({"kind": "UnsupportedProtocol", "supported": ["0.1"]})
+        );
+        let mut peer = live();
+        let effect =
+            peer.on_text(r#"{"jsonrpc":"2.0","id":2,"method":"handshake","params":{"protocol":"0.1"}}"#);
+        assert_eq!(error_of(effect), (json!(2), json!("InvalidRequest")));
+    }
+
+    #[test]
+    fn an_id_in_flight_is_refused_without_id() {
+        let mut peer = live();
+        let eval = r#"{"jsonrpc":"2.0","id":5,"method":"eval","params":{"code":"1"}}"#;
+        assert!(matches!(
+            peer.on_text(eval),
+            Some(Effect::Command(SessionCommand::Eval { .. }))
+        ));
+        assert_eq!(
+            error_of(peer.on_text(eval)),
+            (Value::Null, json!("InvalidRequest"))
+        );
+        let outcome = Ok(serde_json::value::to_raw_value(&json!({"value": 1})).unwrap());
+        let answer = sent(peer.on_event(SessionEvent::Answered {
+            request: Id::from(5),
+            outcome,
+        }));
+        assert_eq!(answer["result"], json!({"value": 1}));
+        assert!(matches!(
+            peer.on_text(eval),
+            Some(Effect::Command(SessionCommand::Eval { .. }))
+        ));
+    }
+
+    #[test]
+    fn calls_to_the_client_have_ids_of_their_own() {
+        let mut peer = live();
+        let target = Target::Binding("notify".into());
+        let call = |call| SessionEvent::Call {
+            call,
+            target: target.clone(),
+            payload: Payload::Input(json!(1)),
+        };
+        assert_eq!(sent(peer.on_event(call(70)))["id"], json!(1));
+        assert_eq!(sent(peer.on_event(call(71)))["id"], json!(2));
+        let effect = peer.on_text(r#"{"jsonrpc":"2.0","id":2,"result":{"value":null}}"#);
+        assert!(matches!(
+            effect,
+            Some(Effect::Command(SessionCommand::Answer {
+                call: 71,
+                outcome: Ok(_)
+            }))
+        ));
+        peer.on_event(SessionEvent::GiveUp { call: 70 });
+        let late = peer.on_text(r#"{"jsonrpc":"2.0","id":1,"result":{"value":null}}"#);
+        assert!(matches!(late, Some(Effect::Ignored("stale"))));
+        let twice = peer.on_text(r#"{"jsonrpc":"2.0","id":2,"result":{"value":null}}"#);
+        assert!(matches!(twice, Some(Effect::Ignored("duplicate"))));
+        let never = peer.on_text(r#"{"jsonrpc":"2.0","id":9,"result":{"value":null}}"#);
+        assert!(matches!(never, Some(Effect::Ignored("unknown"))));
+    }
+
+    #[test]
+    fn notifications_other_than_release_ref_are_ignored() {
+        let mut peer = live();
+        let effect = peer.on_text(r#"{"jsonrpc":"2.0","method":"eval","params":{"code":"1"}}"#);
+        assert!(matches!(effect, Some(Effect::Ignored("notification"))));
+        let effect = peer.on_text(r#"{"jsonrpc":"2.0","method":"release_ref","params":{"ref":"f1"}}"#);
+        assert!(matches!(
+            effect,
+            Some(Effect::Command(SessionCommand::Release { count: 1, .. }))
+        ));
+    }
+
+    #[test]
+    fn requests_past_the_limit_are_busy() {
+        let mut peer = live();
+        for id in 0..4 {
+            let eval = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"eval","params":{{"code":"1"}}}}"#);
+            assert!(matches!(peer.on_text(&eval), Some(Effect::Command(_))));
+        }
+        let effect = peer.on_text(r#"{"jsonrpc":"2.0","id":9,"method":"eval","params":{"code":"1"}}"#);
+        assert_eq!(error_of(effect), (json!(9), json!("Busy")));
+    }
+}

@@ -1,0 +1,288 @@
+//! One connection: a thin driver between a transport and the pure [`Peer`].
+//!
+//! It never waits for a script or a handler. Frames that are ready together are answered together and flushed once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::binding::Principal;
+use crate::rpc::ErrorObject;
+use crate::runtime::Inbox;
+use crate::scomp::link::{SessionCommand, SessionEvent};
+use crate::scomp::peer::{Effect, Peer};
+use crate::session::{Directory, Hold};
+use crate::transport::{Frame, Outgoing, Transport, TransportError, close_code};
+
+/// How long a peer may leave its socket full before it counts as gone.
+/// A healthy peer reads at once; a minute of patience would be a minute of memory.
+const WRITE_STALL_MAX: Duration = Duration::from_secs(15);
+
+/// How long we wait for the other side of a close.
+const CLOSE_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// Frames taken in at one go before the session's answers are looked at.
+const FRAMES_PER_ROUND_MAX: usize = 64;
+
+/// Time limits of a connection; `None` where the transport has no such thing.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// How long the handshake may take.
+    pub handshake: Option<Duration>,
+    /// After how much silence the peer is asked for a sign of life.
+    pub ping_after: Option<Duration>,
+    /// After how much silence it is given up.
+    pub idle_max: Option<Duration>,
+}
+
+/// What a connection needs to know.
+pub(crate) struct Terms {
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) principal: Arc<Principal>,
+    pub(crate) patience: Patience,
+    pub(crate) stop: CancellationToken,
+}
+
+/// How a connection ends: with a close frame, or because nobody is there any more.
+enum End {
+    Close(u16, String),
+    Gone,
+}
+
+/// Something happened.
+enum Input {
+    Frame(Option<Result<Frame, TransportError>>),
+    Event(Option<SessionEvent>),
+    Silence,
+    Stop,
+}
+
+struct Connection<T> {
+    transport: T,
+    peer: Peer,
+    terms: Terms,
+    hold: Option<Hold>,
+    /// Whether the client has been heard since its handshake.
+    confirmed: (bool, bool),
+    last_heard: Instant,
+    pinged: bool,
+}
+
+/// Serves a connection to its end. Only on a shard.
+pub(crate) async fn drive<T: Transport>(transport: T, terms: Terms) {
+    let requests_open_max = terms.directory.limits().requests_open_max;
+    let mut connection = Connection {
+        transport,
+        peer: Peer::new(requests_open_max),
+        terms,
+        hold: None,
+        confirmed: (false, false),
+        last_heard: Instant::now(),
+        pinged: false,
+    };
+    let end = connection.serve().await;
+    if let Some(hold) = connection.hold.take() {
+        connection.terms.directory.release(&hold).await;
+    }
+    if let End::Close(code, reason) = end {
+        connection.close(code, reason).await;
+    }
+}
+
+impl<T: Transport> Connection<T> {
+    async fn serve(&mut self) -> End {
+        loop {
+            let input = self.next_input().await;
+            if let Err(end) = self.act(input).await {
+                // What was answered before is still delivered.
+                let _ = timeout(CLOSE_WAIT_MAX, self.transport.flush()).await;
+                return end;
+            }
+            if let Err(end) = self.flush().await {
+                return end;
+            }
+        }
+    }
+
+    async fn next_input(&mut self) -> Input {
+        let wake_at = self.next_patience();
+        let events = async {
+            match &mut self.hold {
+                Some(hold) => hold.events.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        let silence = async {
+            match wake_at {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.terms.stop.cancelled() => Input::Stop,
+            event = events => Input::Event(event),
+            frame = self.transport.next() => Input::Frame(frame),
+            () = silence => Input::Silence,
+        }
+    }
+
+    /// Acts on one input and on all others that are ready.
+    async fn act(&mut self, input: Input) -> Result<(), End> {
+        match input {
+            Input::Stop => {
+                return Err(End::Close(close_code::GOING_AWAY, "going away".to_owned()));
+            }
+            Input::Silence => return self.on_silence().await,
+            Input::Frame(frame) => self.on_frame(frame).await?,
+            Input::Event(event) => self.on_event(event).await?,
+        }
+        for _ in 0..FRAMES_PER_ROUND_MAX {
+            match self.transport.next().now_or_never() {
+                Some(frame) => self.on_frame(frame).await?,
+                None => break,
+            }
+        }
+        while let Some(event) = self.hold.as_mut().and_then(|hold| hold.events.try_recv()) {
+            self.on_event(Some(event)).await?;
+        }
+        Ok(())
+    }
+
+    async fn on_frame(&mut self, frame: Option<Result<Frame, TransportError>>) -> Result<(), End> {
+        self.last_heard = Instant::now();
+        self.pinged = false;
+        match frame {
+            Some(Ok(Frame::Text(text))) => match self.peer.on_text(text.as_str()) {
+                Some(effect) => self.perform(effect).await,
+                None => Ok(()),
+            },
+            Some(Ok(Frame::Alive)) => Ok(()),
+            Some(Ok(Frame::Binary)) => Err(End::Close(
+                close_code::UNSUPPORTED,
+                "only text frames are spoken here".to_owned(),
+            )),
+            Some(Ok(Frame::TooLong)) => {
+                let max = self.terms.directory.limits().message_bytes_max;
+                Err(End::Close(
+                    close_code::TOO_LONG,
+                    format!("a message may have {max} bytes"),
+                ))
+            }
+            Some(Ok(Frame::Closed { .. })) | None => Err(End::Gone),
+            Some(Err(error)) => Err(match error.close_code() {
+                Some(code) => End::Close(code, error.to_string()),
+                None => End::Gone,
+            }),
+        }
+    }
+
+    async fn on_event(&mut self, event: Option<SessionEvent>) -> Result<(), End> {
+        match event {
+            Some(event) => match self.peer.on_event(event) {
+                Some(effect) => self.perform(effect).await,
+                None => Ok(()),
+            },
+            None => Err(End::Close(
+                1013,
+                "the connection reads too slowly, or its session is lost".to_owned(),
+            )),
+        }
+    }
+
+    async fn perform(&mut self, effect: Effect) -> Result<(), End> {
+        match effect {
+            Effect::Send(text) => self.send(Outgoing::Text(text)).await,
+            Effect::Close(code, reason) => Err(End::Close(code, reason.to_owned())),
+            Effect::Command(command) => {
+                self.pass_on(command).await;
+                Ok(())
+            }
+            Effect::Handshake { request, params } => {
+                let outcome = self.terms.directory.open(&self.terms.principal, params).await;
+                let text = match &outcome {
+                    Ok(hold) => self.peer.on_handshake(&request, Ok(&hold.welcome)),
+                    Err(error) => self.peer.on_handshake::<()>(&request, Err(error)),
+                };
+                self.hold = outcome.ok();
+                self.send(Outgoing::Text(text)).await
+            }
+            Effect::Ignored(what) => {
+                tracing::debug!(what, "ignored a message");
+                Ok(())
+            }
+        }
+    }
+
+    async fn pass_on(&mut self, command: SessionCommand) {
+        let Some(hold) = &self.hold else { return };
+        let is_eval = matches!(command, SessionCommand::Eval { .. });
+        if self.confirmed != (true, self.confirmed.1 | is_eval) {
+            self.terms.directory.confirm(hold, is_eval);
+            self.confirmed = (true, self.confirmed.1 | is_eval);
+        }
+        let sent: Result<(), ErrorObject> = hold.handle.send(Inbox::Command(hold.connection, command)).await;
+        // A session that is gone ends the connection through its closed events.
+        drop(sent);
+    }
+
+    fn next_patience(&self) -> Option<Instant> {
+        let patience = &self.terms.patience;
+        let handshake = patience.handshake.filter(|_| self.hold.is_none());
+        let silence = if self.pinged {
+            patience.idle_max
+        } else {
+            patience.ping_after
+        };
+        [handshake, silence]
+            .into_iter()
+            .flatten()
+            .min()
+            .map(|wait| self.last_heard + wait)
+    }
+
+    async fn on_silence(&mut self) -> Result<(), End> {
+        if self.hold.is_none() && self.terms.patience.handshake.is_some() {
+            return Err(End::Close(1008, "no handshake came".to_owned()));
+        }
+        if self.pinged {
+            return Err(End::Close(1008, "no sign of life".to_owned()));
+        }
+        self.pinged = true;
+        self.send(Outgoing::Ping).await
+    }
+
+    async fn send(&mut self, out: Outgoing) -> Result<(), End> {
+        match timeout(WRITE_STALL_MAX, self.transport.feed(out)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(End::Gone),
+            Err(_) => Err(End::Close(1013, "the connection reads too slowly".to_owned())),
+        }
+    }
+
+    async fn flush(&mut self) -> Result<(), End> {
+        match timeout(WRITE_STALL_MAX, self.transport.flush()).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(End::Gone),
+            Err(_) => Err(End::Close(1013, "the connection reads too slowly".to_owned())),
+        }
+    }
+
+    /// Says goodbye and waits a moment for the other side to do so too.
+    async fn close(&mut self, code: u16, reason: String) {
+        let goodbye = async {
+            self.transport.send(Outgoing::Close { code, reason }).await?;
+            while let Some(frame) = self.transport.next().await {
+                if matches!(frame?, Frame::Closed { .. }) {
+                    break;
+                }
+            }
+            self.transport.close().await
+        };
+        // Whoever does not answer the goodbye is gone all the same.
+        let _ = timeout(CLOSE_WAIT_MAX, goodbye).await;
+    }
+}

@@ -1,0 +1,309 @@
+//! The server: shards, the sessions on them, and the ways in.
+//!
+//! [`Server::builder`] collects bindings and settings; [`Server::serve`] takes a listener, [`Server::connect`] gives an
+//! in-process connection, [`Server::serve_transport`] takes anything else that carries texts.
+
+mod connection;
+mod gate;
+mod http;
+mod shards;
+mod upgrade;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use connection::Patience;
+pub use gate::Gate;
+
+use crate::binding::{Package, PackageError, Registry};
+use crate::limits::Limits;
+use crate::session::{Directory, SessionSettings};
+use crate::transport::{PairEnd, Transport, pair};
+use connection::Terms;
+use shards::Shards;
+
+/// How long the head of an HTTP request may take.
+const HEAD_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// Frames on an in-process connection that wait to be read.
+const PAIR_FRAMES_MAX: usize = 256;
+
+/// What a shard inside JavaScript gets beyond the CPU limit before it counts as stuck.
+const STUCK_GRACE: Duration = Duration::from_secs(2);
+
+/// How often expired sessions are looked for.
+const EXPIRE_EVERY: Duration = Duration::from_secs(1);
+
+/// What connections share.
+pub(crate) struct ServerState {
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) gate: Gate,
+    pub(crate) patience: Patience,
+    pub(crate) stop: CancellationToken,
+    pub(crate) tasks: TaskTracker,
+}
+
+/// A server. Cheap to clone.
+#[derive(Clone)]
+pub struct Server {
+    state: Arc<ServerState>,
+    shards: Arc<Shards>,
+}
+
+/// Collects what a server is made of.
+pub struct ServerBuilder {
+    name: String,
+    registry: Registry,
+    problems: Vec<crate::binding::RegistryProblem>,
+    limits: Limits,
+    sessions: SessionSettings,
+    shard_count: usize,
+    gate: Gate,
+    patience: Patience,
+}
+
+/// Why a server could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Something is wrong with the bindings.
+    #[error(transparent)]
+    Bindings(#[from] PackageError),
+    /// The operating system says no.
+    #[error("cannot start: {0}")]
+    Io(#[from] io::Error),
+}
+
+impl Server {
+    /// A server with the default settings and no bindings.
+    pub fn builder() -> ServerBuilder {
+        ServerBuilder {
+            name: "scomp-serve".to_owned(),
+            registry: Registry::default(),
+            problems: Vec::new(),
+            limits: Limits::default(),
+            sessions: SessionSettings::default(),
+            shard_count: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            gate: Gate::open(),
+            patience: Patience {
+                handshake: Some(Duration::from_secs(30)),
+                ping_after: Some(Duration::from_secs(30)),
+                idle_max: Some(Duration::from_secs(75)),
+            },
+        }
+    }
+
+    /// Accepts connections until the server is stopped.
+    pub async fn serve(&self, listener: TcpListener) -> io::Result<()> {
+        let router = http::router(Arc::clone(&self.state));
+        let mut expire = tokio::time::interval(EXPIRE_EVERY);
+        loop {
+            tokio::select! {
+                () = self.state.stop.cancelled() => return Ok(()),
+                _ = expire.tick() => self.state.directory.expire().await,
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, from)) => self.place(stream, from, router.clone()),
+                    // Out of file descriptors, or a peer that is gone already: neither ends the server.
+                    Err(error) => {
+                        tracing::warn!(%error, "a connection could not be accepted");
+                        tokio::time::sleep(Duration::from_millis(10)).await;
+                    }
+                },
+            }
+        }
+    }
+
+    /// Hands a connection to the shard with the least on it.
+    fn place(&self, stream: TcpStream, from: SocketAddr, router: axum::Router) {
+        let placed = (|| -> io::Result<()> {
+            stream.set_nodelay(true)?;
+            let stream = stream.into_std()?;
+            let shard = self
+                .shards
+                .least_loaded()
+                .ok_or_else(|| io::Error::other("no shard"))?;
+            let kept = self.shards.keep(shard.number(), stream.try_clone()?);
+            let weight = shard.weigh();
+            let stop = self.state.stop.clone();
+            let is_taken = shard.run(move || {
+                tokio::task::spawn_local(async move {
+                    if let Ok(stream) = TcpStream::from_std(stream) {
+                        serve_http(stream, router, stop).await;
+                    }
+                    drop((kept, weight));
+                });
+            });
+            if is_taken {
+                Ok(())
+            } else {
+                Err(io::Error::other("the shard is overloaded"))
+            }
+        })();
+        if let Err(error) = placed {
+            tracing::warn!(%error, %from, "a connection was dropped");
+        }
+    }
+
+    /// Serves a connection that somebody else made, for example over stdio. Returns when it is over.
+    pub async fn serve_transport<T: Transport>(&self, transport: T) -> io::Result<()> {
+        let shard = self
+            .shards
+            .least_loaded()
+            .ok_or_else(|| io::Error::other("no shard"))?;
+        let patience = Patience {
+            handshake: None,
+            ping_after: None,
+            idle_max: None,
+        };
+        let terms = Terms {
+            directory: Arc::clone(&self.state.directory),
+            principal: self.state.gate.local(),
+            patience,
+            stop: self.state.stop.clone(),
+        };
+        let (done_tx, done_rx) = tokio::sync::oneshot::channel::<()>();
+        let weight = shard.weigh();
+        let is_taken = shard.run(move || {
+            tokio::task::spawn_local(async move {
+                connection::drive(transport, terms).await;
+                drop((weight, done_tx));
+            });
+        });
+        if !is_taken {
+            return Err(io::Error::other("the shard is overloaded"));
+        }
+        // Ends when the sender is dropped, at the end of the connection.
+        let _ = done_rx.await;
+        Ok(())
+    }
+
+    /// An in-process connection.
+    pub fn connect(&self) -> PairEnd {
+        let (ours, theirs) = pair(PAIR_FRAMES_MAX);
+        let server = self.clone();
+        tokio::spawn(async move { server.serve_transport(ours).await });
+        theirs
+    }
+
+    /// Stops: no new sessions, running evals get `drain_max` to finish, connections are closed.
+    pub async fn stop(&self, drain_max: Duration) {
+        self.state.directory.drain();
+        let deadline = tokio::time::Instant::now() + drain_max;
+        while tokio::time::Instant::now() < deadline && !self.is_idle().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        self.state.directory.end_all().await;
+        self.state.stop.cancel();
+        self.state.tasks.close();
+        let _ = tokio::time::timeout(Duration::from_secs(5), self.state.tasks.wait()).await;
+    }
+
+    async fn is_idle(&self) -> bool {
+        let sessions = self.state.directory.list(usize::MAX).await;
+        sessions
+            .iter()
+            .filter_map(|listed| listed.info.as_ref())
+            .all(|info| !info.running && info.evals_queued == 0)
+    }
+
+    /// The sessions of this server.
+    pub fn directory(&self) -> &Arc<Directory> {
+        &self.state.directory
+    }
+}
+
+async fn serve_http(stream: TcpStream, router: axum::Router, stop: CancellationToken) {
+    let service = TowerToHyperService::new(router);
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_WAIT_MAX);
+    let connection = http
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    tokio::select! {
+        served = connection => if let Err(error) = served {
+            tracing::debug!(%error, "a connection ended early");
+        },
+        () = stop.cancelled() => {}
+    }
+}
+
+impl ServerBuilder {
+    /// The name in the handshake.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Adds a package of bindings; its problems are reported by [`Self::build`].
+    #[must_use]
+    pub fn package(mut self, package: Package) -> Self {
+        if let Err(PackageError(problems)) = package.register(&mut self.registry) {
+            self.problems.extend(problems);
+        }
+        self
+    }
+
+    /// The limits of sessions.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// How long sessions live and how many there may be.
+    #[must_use]
+    pub fn sessions(mut self, sessions: SessionSettings) -> Self {
+        self.sessions = sessions;
+        self
+    }
+
+    /// How many threads run scripts; by default as many as there are cores.
+    #[must_use]
+    pub fn shards(mut self, count: usize) -> Self {
+        self.shard_count = count;
+        self
+    }
+
+    /// Who may come in.
+    #[must_use]
+    pub fn gate(mut self, gate: Gate) -> Self {
+        self.gate = gate;
+        self
+    }
+
+    /// Starts the shards.
+    pub fn build(self) -> Result<Server, StartError> {
+        if !self.problems.is_empty() {
+            return Err(PackageError(self.problems).into());
+        }
+        let stuck_after = self.limits.cpu_max() + STUCK_GRACE;
+        let directory = Arc::new(Directory::new(
+            Arc::new(self.registry),
+            Arc::new(self.limits),
+            self.sessions,
+            &self.name,
+        ));
+        let shards = Shards::start(self.shard_count)?;
+        let lost_from = Arc::clone(&directory);
+        shards.watch(stuck_after, move |shard| {
+            let lost = lost_from.forget_shard(shard);
+            tracing::error!(shard, lost, "sessions were lost with their shard");
+        })?;
+        let state = Arc::new(ServerState {
+            directory,
+            gate: self.gate,
+            patience: self.patience,
+            stop: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        });
+        Ok(Server { state, shards })
+    }
+}

@@ -1,0 +1,136 @@
+//! The shards of a server, and the watchdog that replaces one that is stuck.
+//!
+//! Some builtins of QuickJS never ask whether to go on. A shard inside one of them serves nobody: after a grace it is
+//! taken out of service, its sockets are shut so that its clients know at once, and a fresh shard takes its place.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::runtime::shard::Shard;
+
+/// How often the watchdog looks.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// All shards of a server.
+pub struct Shards {
+    live: Mutex<Vec<Shard>>,
+    /// A second handle on each socket, by shard: what lives on a stuck shard cannot be closed there.
+    sockets: Mutex<HashMap<usize, HashMap<u64, TcpStream>>>,
+    next_shard: AtomicUsize,
+    next_socket: AtomicU64,
+    stuck: AtomicUsize,
+}
+
+/// Forgets its socket when dropped.
+pub struct SocketGuard {
+    shards: Arc<Shards>,
+    shard: usize,
+    number: u64,
+}
+
+impl Drop for SocketGuard {
+    fn drop(&mut self) {
+        if let Some(sockets) = self.shards.sockets.lock().get_mut(&self.shard) {
+            sockets.remove(&self.number);
+        }
+    }
+}
+
+impl Shards {
+    /// Starts `count` shards.
+    pub fn start(count: usize) -> io::Result<Arc<Self>> {
+        let live = (0..count.max(1))
+            .map(Shard::start)
+            .collect::<io::Result<Vec<_>>>()?;
+        Ok(Arc::new(Self {
+            next_shard: AtomicUsize::new(live.len()),
+            live: Mutex::new(live),
+            sockets: Mutex::default(),
+            next_socket: AtomicU64::new(0),
+            stuck: AtomicUsize::new(0),
+        }))
+    }
+
+    /// The shard with the least on it.
+    pub fn least_loaded(&self) -> Option<Shard> {
+        self.live.lock().iter().min_by_key(|shard| shard.load()).cloned()
+    }
+
+    /// Remembers a socket that goes to a shard.
+    pub fn keep(self: &Arc<Self>, shard: usize, socket: TcpStream) -> SocketGuard {
+        let number = self.next_socket.fetch_add(1, Ordering::Relaxed);
+        self.sockets
+            .lock()
+            .entry(shard)
+            .or_default()
+            .insert(number, socket);
+        SocketGuard {
+            shards: Arc::clone(self),
+            shard,
+            number,
+        }
+    }
+
+    /// How many shards were lost.
+    pub fn stuck(&self) -> usize {
+        self.stuck.load(Ordering::Relaxed)
+    }
+
+    /// Looks after the shards for as long as the server lives; `on_lost` hears of each that is lost.
+    pub fn watch(
+        self: &Arc<Self>,
+        stuck_after: Duration,
+        on_lost: impl Fn(usize) + Send + 'static,
+    ) -> io::Result<()> {
+        let shards = Arc::downgrade(self);
+        let look = move || {
+            while let Some(shards) = shards.upgrade() {
+                for number in shards.replace_stuck(stuck_after) {
+                    on_lost(number);
+                }
+                drop(shards);
+                std::thread::sleep(LOOK_EVERY);
+            }
+        };
+        std::thread::Builder::new()
+            .name("watchdog".to_owned())
+            .spawn(look)
+            .map(drop)
+    }
+
+    fn replace_stuck(&self, stuck_after: Duration) -> Vec<usize> {
+        let mut live = self.live.lock();
+        let mut lost = Vec::new();
+        for shard in live.iter_mut() {
+            if shard.inside_for().is_none_or(|inside| inside < stuck_after) {
+                continue;
+            }
+            let number = shard.number();
+            tracing::error!(shard = number, "a shard is stuck in native code and is replaced");
+            shard.retire();
+            self.stuck.fetch_add(1, Ordering::Relaxed);
+            for socket in self
+                .sockets
+                .lock()
+                .remove(&number)
+                .unwrap_or_default()
+                .into_values()
+            {
+                // A socket that is closed already is as good.
+                let _ = socket.shutdown(Shutdown::Both);
+            }
+            match Shard::start(self.next_shard.fetch_add(1, Ordering::Relaxed)) {
+                Ok(fresh) => *shard = fresh,
+                Err(error) => tracing::error!(%error, "no fresh shard can be started"),
+            }
+            lost.push(number);
+        }
+        lost
+    }
+}

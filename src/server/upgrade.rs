@@ -1,0 +1,100 @@
+//! The upgrade of an HTTP request to a WebSocket.
+//!
+//! Done here rather than by the web framework, because only the bare socket can be read dry after a message that was
+//! too long: without that the peer would see a reset instead of close code 1009.
+
+use axum::body::Body;
+use axum::http::header::{CONNECTION, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY};
+use axum::http::header::{SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE};
+use axum::http::{HeaderMap, Method, Request, Response, StatusCode};
+use axum::response::IntoResponse;
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::Role;
+
+use crate::runtime::shard::Shard;
+use crate::transport::{WebSocket, config};
+
+/// An upgraded connection.
+pub(crate) type Upgrade = WebSocket<TokioIo<Upgraded>>;
+
+/// Accepts a WebSocket and hands it to `serve`, on the shard that we are on. The subprotocol is echoed if the client
+/// offers it, and nothing else is.
+pub(crate) fn accept<F>(
+    mut request: Request<Body>,
+    subprotocol: &'static str,
+    message_bytes_max: usize,
+    serve: F,
+) -> Response<Body>
+where
+    F: FnOnce(Upgrade) + Send + 'static,
+{
+    let headers = request.headers();
+    let key = match check(request.method(), headers) {
+        Ok(key) => derive_accept_key(key.as_bytes()),
+        Err(refusal) => return refusal.into_response(),
+    };
+    let offered = offers(headers, subprotocol);
+    let upgrade = hyper::upgrade::on(&mut request);
+    tokio::spawn(async move {
+        let Ok(upgraded) = upgrade.await else { return };
+        let io = TokioIo::new(upgraded);
+        let socket =
+            WebSocketStream::from_raw_socket(io, Role::Server, Some(config(message_bytes_max))).await;
+        if let Some(shard) = Shard::current() {
+            // A shard with no room for one more drops the socket.
+            let _ = shard.run(move || serve(WebSocket::new(socket)));
+        }
+    });
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = response.headers_mut();
+    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    if let Ok(key) = HeaderValue::from_str(&key) {
+        headers.insert(SEC_WEBSOCKET_ACCEPT, key);
+    }
+    if offered {
+        headers.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(subprotocol));
+    }
+    response
+}
+
+/// The key of a proper upgrade request.
+fn check(method: &Method, headers: &HeaderMap) -> Result<String, Response<Body>> {
+    let wants =
+        |name: &HeaderName, word: &str| tokens(headers, name).any(|token| token.eq_ignore_ascii_case(word));
+    if method != Method::GET || !wants(&CONNECTION, "upgrade") || !wants(&UPGRADE, "websocket") {
+        let text = "This speaks WebSocket: ask for an upgrade.\n";
+        return Err((StatusCode::UPGRADE_REQUIRED, [(UPGRADE, "websocket")], text).into_response());
+    }
+    if headers
+        .get(SEC_WEBSOCKET_VERSION)
+        .is_none_or(|version| version != "13")
+    {
+        let text = "Only version 13 of WebSocket is spoken.\n";
+        return Err((
+            StatusCode::UPGRADE_REQUIRED,
+            [(SEC_WEBSOCKET_VERSION, "13")],
+            text,
+        )
+            .into_response());
+    }
+    let key = headers.get(SEC_WEBSOCKET_KEY).and_then(|key| key.to_str().ok());
+    key.map(str::to_owned)
+        .ok_or_else(|| (StatusCode::BAD_REQUEST, "The upgrade has no Sec-WebSocket-Key.\n").into_response())
+}
+
+fn offers(headers: &HeaderMap, subprotocol: &str) -> bool {
+    tokens(headers, &SEC_WEBSOCKET_PROTOCOL).any(|token| token == subprotocol)
+}
+
+fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+    let values = headers
+        .get_all(name)
+        .into_iter()
+        .filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).map(str::trim)
+}

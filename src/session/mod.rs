@@ -1,0 +1,385 @@
+//! The directory of live sessions: create, resume, take over, expire.
+//!
+//! Sessions belong to a principal and outlive their connections. Whoever resumes one proves it with a token that
+//! changes at every handshake; the one before stays good until the client has shown that it got the new one, so a
+//! lost answer loses nothing.
+
+mod handshake;
+mod token;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::binding::{Principal, Registry, SessionScope};
+use crate::limits::Limits;
+use crate::rpc::{ErrorObject, Kind};
+use crate::runtime::shard::Shard;
+use crate::runtime::{
+    Attachment, EventReceiver, Inbox, Session, SessionHandle, SessionInfo, SessionParts, event_channel,
+};
+use crate::scomp::link::Closing;
+use crate::scomp::methods::{HandshakeParams, PROTOCOL, ResumeParams};
+use token::Tokens;
+
+/// How long sessions live and how many there may be.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SessionSettings {
+    /// Sessions on this server. Past it: `Busy`.
+    pub sessions_max: usize,
+    /// How long a session without connection is kept, in milliseconds.
+    pub ttl_ms: u64,
+    /// Sessions without connection that are kept; past it the longest detached goes first.
+    pub detached_max: usize,
+}
+
+impl Default for SessionSettings {
+    fn default() -> Self {
+        Self {
+            sessions_max: 20_000,
+            ttl_ms: 600_000,
+            detached_max: 10_000,
+        }
+    }
+}
+
+/// All live sessions of a server.
+pub struct Directory {
+    registry: Arc<Registry>,
+    limits: Arc<Limits>,
+    settings: SessionSettings,
+    /// What every handshake answers under `bindings`.
+    declarations: Value,
+    server: Value,
+    sessions: Mutex<HashMap<String, Entry>>,
+    draining: AtomicBool,
+}
+
+struct Entry {
+    handle: SessionHandle,
+    principal: Arc<Principal>,
+    tokens: Tokens,
+    /// The number of the connection that holds it, or held it last.
+    connection: u64,
+    detached_at: Option<Instant>,
+    ran_eval: bool,
+    shard: usize,
+}
+
+/// A connection's hold on a session.
+pub(crate) struct Hold {
+    pub(crate) id: String,
+    pub(crate) connection: u64,
+    pub(crate) handle: SessionHandle,
+    pub(crate) events: EventReceiver,
+    /// `result` of the handshake.
+    pub(crate) welcome: Value,
+}
+
+/// A session as the operator sees it.
+#[derive(Debug, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Listed {
+    /// Its id.
+    pub id: String,
+    /// Whose it is.
+    pub principal: String,
+    /// Whether a connection holds it.
+    pub connected: bool,
+    /// How it is doing, if it answered.
+    pub info: Option<SessionInfo>,
+}
+
+impl Directory {
+    /// An empty directory of a server with these bindings.
+    pub fn new(
+        registry: Arc<Registry>,
+        limits: Arc<Limits>,
+        settings: SessionSettings,
+        server_name: &str,
+    ) -> Self {
+        let mut declarations: Vec<Value> = registry
+            .iter()
+            .map(|binding| json!(binding.declaration))
+            .collect();
+        declarations.extend(
+            crate::runtime::control_declarations()
+                .iter()
+                .map(|declaration| json!(declaration)),
+        );
+        Self {
+            registry,
+            limits,
+            settings,
+            declarations: Value::Array(declarations),
+            server: json!({"name": server_name, "version": env!("CARGO_PKG_VERSION")}),
+            sessions: Mutex::default(),
+            draining: AtomicBool::new(false),
+        }
+    }
+
+    /// The limits of its sessions.
+    pub fn limits(&self) -> &Arc<Limits> {
+        &self.limits
+    }
+
+    /// The bindings that it offers.
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.registry
+    }
+
+    /// Opens a session or resumes one. Only on a shard, where a new session is to live.
+    pub(crate) async fn open(
+        &self,
+        principal: &Arc<Principal>,
+        params: HandshakeParams,
+    ) -> Result<Hold, ErrorObject> {
+        let bindings = handshake::check_bindings(&self.registry, &params.bindings)?;
+        let (id, token, resumed, handle, connection) = match &params.session {
+            Some(resume) => self.resume(principal, resume)?,
+            None => self.create(principal)?,
+        };
+        let (events_tx, events) = event_channel();
+        let evals_queued = match resumed {
+            true => handle
+                .inspect()
+                .await
+                .map_or(0, |info| info.evals_queued + usize::from(info.running)),
+            false => 0,
+        };
+        handle
+            .send(Inbox::Attach(Attachment {
+                number: connection,
+                events_tx,
+                bindings,
+            }))
+            .await?;
+        let welcome = json!({
+            "protocol": PROTOCOL,
+            "sessionId": id,
+            "bindings": self.declarations,
+            "metadata": {
+                "server": self.server,
+                "runtime": {"language": "javascript", "engine": "quickjs"},
+                "session": {
+                    "resumed": resumed, "token": token, "ttlMs": self.settings.ttl_ms, "evalsQueued": evals_queued,
+                },
+            },
+        });
+        Ok(Hold {
+            id,
+            connection,
+            handle,
+            events,
+            welcome,
+        })
+    }
+
+    fn create(&self, principal: &Arc<Principal>) -> Result<Opened, ErrorObject> {
+        if self.draining.load(Ordering::Relaxed) {
+            return Err(busy("the server is stopping"));
+        }
+        let shard = Shard::current().ok_or_else(|| ErrorObject::new(Kind::Internal, "not on a shard"))?;
+        let id = format!("sess_{}", Uuid::new_v4().simple());
+        let mut sessions = self.sessions.lock();
+        if sessions.len() >= self.settings.sessions_max {
+            return Err(busy("the server has too many sessions"));
+        }
+        let scope = Arc::new(SessionScope {
+            id: id.clone(),
+            principal: Arc::clone(principal),
+        });
+        let parts = SessionParts {
+            scope,
+            limits: Arc::clone(&self.limits),
+            registry: Arc::clone(&self.registry),
+        };
+        let (session, handle) = Session::new(parts).map_err(|error| busy(&error.to_string()))?;
+        let (tokens, token) = Tokens::new();
+        sessions.insert(
+            id.clone(),
+            Entry {
+                handle: handle.clone(),
+                principal: Arc::clone(principal),
+                tokens,
+                connection: 1,
+                detached_at: None,
+                ran_eval: false,
+                shard: shard.number(),
+            },
+        );
+        drop(sessions);
+        let weight = shard.weigh();
+        tokio::task::spawn_local(async move {
+            session.run().await;
+            drop(weight);
+        });
+        Ok((id, token, false, handle, 1))
+    }
+
+    fn resume(&self, principal: &Arc<Principal>, resume: &ResumeParams) -> Result<Opened, ErrorObject> {
+        let refused = || ErrorObject::new(Kind::SessionRefused, "there is no such session for you");
+        let mut sessions = self.sessions.lock();
+        let entry = sessions.get_mut(&resume.id).ok_or_else(refused)?;
+        let ttl = Duration::from_millis(self.settings.ttl_ms);
+        let expired = entry.detached_at.is_some_and(|at| at.elapsed() >= ttl) || entry.handle.is_gone();
+        if entry.principal.name != principal.name || !entry.tokens.accepts(&resume.token) || expired {
+            return Err(refused());
+        }
+        let token = entry.tokens.rotate(&resume.token);
+        entry.connection += 1;
+        entry.detached_at = None;
+        Ok((
+            resume.id.clone(),
+            token,
+            true,
+            entry.handle.clone(),
+            entry.connection,
+        ))
+    }
+
+    /// The client sent something after its handshake, so it has its token: the one before is void.
+    pub(crate) fn confirm(&self, hold: &Hold, is_eval: bool) {
+        if let Some(entry) = self.sessions.lock().get_mut(&hold.id)
+            && entry.connection == hold.connection
+        {
+            entry.tokens.confirm();
+            entry.ran_eval |= is_eval;
+        }
+    }
+
+    /// A connection is gone.
+    pub(crate) async fn release(&self, hold: &Hold) {
+        let ended = {
+            let mut sessions = self.sessions.lock();
+            let Some(entry) = sessions
+                .get_mut(&hold.id)
+                .filter(|entry| entry.connection == hold.connection)
+            else {
+                return;
+            };
+            if entry.ran_eval && !entry.handle.is_gone() {
+                entry.detached_at = Some(Instant::now());
+                oldest_detached(&mut sessions, self.settings.detached_max)
+            } else {
+                sessions.remove(&hold.id)
+            }
+        };
+        // A session that is gone already needs no word.
+        let _ = hold.handle.send(Inbox::Detach(hold.connection)).await;
+        if let Some(ended) = ended {
+            let _ = ended.handle.send(Inbox::End(Closing::GoingAway)).await;
+        }
+    }
+
+    /// Ends the sessions that nobody came back for.
+    pub async fn expire(&self) {
+        let ttl = Duration::from_millis(self.settings.ttl_ms);
+        let expired: Vec<Entry> = {
+            let mut sessions = self.sessions.lock();
+            let is_over = |entry: &Entry| {
+                entry.handle.is_gone() || entry.detached_at.is_some_and(|at| at.elapsed() >= ttl)
+            };
+            sessions
+                .extract_if(|_, entry| is_over(entry))
+                .map(|(_, entry)| entry)
+                .collect()
+        };
+        for entry in expired {
+            let _ = entry.handle.send(Inbox::End(Closing::GoingAway)).await;
+        }
+    }
+
+    /// Forgets the sessions of a shard that was lost.
+    pub fn forget_shard(&self, shard: usize) -> usize {
+        self.sessions
+            .lock()
+            .extract_if(|_, entry| entry.shard == shard)
+            .count()
+    }
+
+    /// No new sessions from here on.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether new sessions are refused.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Ends all sessions.
+    pub async fn end_all(&self) {
+        let all: Vec<Entry> = self.sessions.lock().drain().map(|(_, entry)| entry).collect();
+        for entry in all {
+            let _ = entry.handle.send(Inbox::End(Closing::GoingAway)).await;
+        }
+    }
+
+    /// How many sessions there are.
+    pub fn len(&self) -> usize {
+        self.sessions.lock().len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Up to `most` sessions with their state.
+    pub async fn list(&self, most: usize) -> Vec<Listed> {
+        let handles: Vec<(String, String, bool, SessionHandle)> = self
+            .sessions
+            .lock()
+            .iter()
+            .take(most)
+            .map(|(id, entry)| {
+                let connected = entry.detached_at.is_none();
+                (
+                    id.clone(),
+                    entry.principal.name.clone(),
+                    connected,
+                    entry.handle.clone(),
+                )
+            })
+            .collect();
+        let mut listed = Vec::with_capacity(handles.len());
+        for (id, principal, connected, handle) in handles {
+            listed.push(Listed {
+                id,
+                principal,
+                connected,
+                info: handle.inspect().await,
+            });
+        }
+        listed
+    }
+}
+
+/// Id, token, whether resumed, handle, connection.
+type Opened = (String, String, bool, SessionHandle, u64);
+
+fn oldest_detached(sessions: &mut HashMap<String, Entry>, detached_max: usize) -> Option<Entry> {
+    if sessions.len() <= detached_max {
+        return None;
+    }
+    let detached = sessions
+        .iter()
+        .filter_map(|(id, entry)| Some((entry.detached_at?, id)));
+    if detached.clone().count() <= detached_max {
+        return None;
+    }
+    let (_, oldest) = detached.min()?;
+    let oldest = oldest.clone();
+    sessions.remove(&oldest)
+}
+
+fn busy(message: &str) -> ErrorObject {
+    ErrorObject::new(Kind::Busy, message).with("retryAfterMs", 1000)
+}
