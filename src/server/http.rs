@@ -38,13 +38,16 @@ async fn scomp(State(state): State<Arc<ServerState>>, request: Request<Body>) ->
         Err(refusal) => return refusal.into_response(),
     };
     let message_bytes_max = state.directory.limits().message_bytes_max;
-    upgrade::accept(request, SUBPROTOCOL, message_bytes_max, move |socket| {
+    upgrade::accept(request, SUBPROTOCOL, message_bytes_max, move |socket, placed| {
         let terms = Terms {
             directory: Arc::clone(&state.directory),
             principal,
             patience: state.patience,
             stop: state.stop.clone(),
         };
-        state.tasks.spawn_local(connection::drive(socket, terms));
+        state.tasks.spawn_local(async move {
+            connection::drive(socket, terms).await;
+            drop(placed);
+        });
     })
 }

@@ -14,21 +14,25 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tower::ServiceExt as _;
 
 pub use connection::Patience;
 pub use gate::Gate;
 
 use crate::binding::{Package, PackageError, Registry};
 use crate::limits::Limits;
+use crate::runtime::shard::Weight;
 use crate::session::{Directory, SessionSettings};
 use crate::transport::{PairEnd, Transport, pair};
 use connection::Terms;
-use shards::Shards;
+use shards::{Shards, SocketGuard};
 
 /// How long the head of an HTTP request may take.
 const HEAD_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -130,14 +134,13 @@ impl Server {
                 .least_loaded()
                 .ok_or_else(|| io::Error::other("no shard"))?;
             let kept = self.shards.keep(shard.number(), stream.try_clone()?);
-            let weight = shard.weigh();
+            let placed = Placed(Arc::new((kept, shard.weigh())));
             let stop = self.state.stop.clone();
             let is_taken = shard.run(move || {
                 tokio::task::spawn_local(async move {
                     if let Ok(stream) = TcpStream::from_std(stream) {
-                        serve_http(stream, router, stop).await;
+                        serve_http(stream, router, placed, stop).await;
                     }
-                    drop((kept, weight));
                 });
             });
             if is_taken {
@@ -219,8 +222,16 @@ impl Server {
     }
 }
 
-async fn serve_http(stream: TcpStream, router: axum::Router, stop: CancellationToken) {
-    let service = TowerToHyperService::new(router);
+/// A connection's place on its shard; it goes with the connection through an upgrade.
+#[derive(Clone)]
+pub(crate) struct Placed(#[expect(dead_code, reason = "held, not read")] Arc<(SocketGuard, Weight)>);
+
+async fn serve_http(stream: TcpStream, router: axum::Router, placed: Placed, stop: CancellationToken) {
+    let service = router.map_request(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(placed.clone());
+        request
+    });
+    let service = TowerToHyperService::new(service);
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_WAIT_MAX);
     let connection = http

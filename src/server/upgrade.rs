@@ -14,13 +14,14 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
+use super::Placed;
 use crate::runtime::shard::Shard;
 use crate::transport::{WebSocket, config};
 
 /// An upgraded connection.
 pub(crate) type Upgrade = WebSocket<TokioIo<Upgraded>>;
 
-/// Accepts a WebSocket and hands it to `serve`, on the shard that we are on. The subprotocol is echoed if the client
+/// Accepts a WebSocket and hands it to `serve`, on the shard that we are on, with its place there. The subprotocol is echoed if the client
 /// offers it, and nothing else is.
 pub(crate) fn accept<F>(
     mut request: Request<Body>,
@@ -29,7 +30,7 @@ pub(crate) fn accept<F>(
     serve: F,
 ) -> Response<Body>
 where
-    F: FnOnce(Upgrade) + Send + 'static,
+    F: FnOnce(Upgrade, Option<Placed>) + Send + 'static,
 {
     let headers = request.headers();
     let key = match check(request.method(), headers) {
@@ -37,6 +38,7 @@ where
         Err(refusal) => return refusal.into_response(),
     };
     let offered = offers(headers, subprotocol);
+    let placed = request.extensions_mut().remove::<Placed>();
     let upgrade = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
         let Ok(upgraded) = upgrade.await else { return };
@@ -45,7 +47,7 @@ where
             WebSocketStream::from_raw_socket(io, Role::Server, Some(config(message_bytes_max))).await;
         if let Some(shard) = Shard::current() {
             // A shard with no room for one more drops the socket.
-            let _ = shard.run(move || serve(WebSocket::new(socket)));
+            let _ = shard.run(move || serve(WebSocket::new(socket), placed));
         }
     });
     let mut response = Response::new(Body::empty());
