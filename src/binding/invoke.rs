@@ -33,10 +33,7 @@ impl Binding {
         check(self.input.as_ref(), &input)
             .map_err(|failures| invalid(Kind::InvalidInput, name, "input", &failures))?;
         let Ok(_slot) = Arc::clone(&self.slots).try_acquire_owned() else {
-            return Err(ErrorObject::new(
-                Kind::Busy,
-                format!("{name}: too many calls at once"),
-            ));
+            return Err(ErrorObject::new(Kind::Busy, format!("{name}: too many calls at once")));
         };
         let output = self.run(input, call).await?;
         check(self.output.as_ref(), &output)
@@ -65,22 +62,14 @@ impl Binding {
             Ok(result) => result.map_err(BindingError::into_object),
             Err(_) => {
                 tracing::error!(binding = %name, "the handler panicked");
-                Err(ErrorObject::new(
-                    Kind::BindingError,
-                    format!("{name}: the handler failed"),
-                ))
+                Err(ErrorObject::new(Kind::BindingError, format!("{name}: the handler failed")))
             }
         }
     }
 
     async fn permit(&self, input: &Value, call: &Call, caller: Caller) -> Result<(), ErrorObject> {
         let Binding { declaration, .. } = self;
-        match call
-            .session
-            .principal
-            .policy
-            .decide(&declaration.name, &declaration.effects)
-        {
+        match call.session.principal.policy.decide(&declaration.name, &declaration.effects) {
             Decision::Allow => Ok(()),
             Decision::Deny(why) => Err(ErrorObject::new(Kind::PermissionDenied, why)),
             Decision::Ask if caller == Caller::Client => Ok(()),
@@ -96,12 +85,7 @@ impl Binding {
         let refused = |why: &str| Err(ErrorObject::new(Kind::PermissionDenied, format!("{name}: {why}")));
         match call.invoke("approve", question).await {
             Ok(answer) if answer.get("allow") == Some(&Value::Bool(true)) => Ok(()),
-            Ok(answer) => refused(
-                answer
-                    .get("reason")
-                    .and_then(Value::as_str)
-                    .unwrap_or("not approved"),
-            ),
+            Ok(answer) => refused(answer.get("reason").and_then(Value::as_str).unwrap_or("not approved")),
             Err(error) => refused(&format!("no approval: {}", error.into_object().message)),
         }
     }
@@ -113,12 +97,8 @@ fn check(schema: Option<&Schema>, value: &Value) -> Result<(), Vec<Failure>> {
 
 /// The error for a value that breaks its schema; `place` is `input` or `output`.
 pub fn invalid(kind: Kind, name: &str, place: &str, failures: &[Failure]) -> ErrorObject {
-    let first = failures
-        .first()
-        .map(|failure| format!("{}: {}", failure.path, failure.message));
-    let errors: Vec<Value> = failures
-        .iter()
-        .map(|failure| json!({"path": failure.path, "message": failure.message}))
-        .collect();
+    let first = failures.first().map(|failure| format!("{}: {}", failure.path, failure.message));
+    let errors: Vec<Value> =
+        failures.iter().map(|failure| json!({"path": failure.path, "message": failure.message})).collect();
     ErrorObject::new(kind, format!("{name}: {place}{}", first.unwrap_or_default())).with("errors", errors)
 }

@@ -18,9 +18,7 @@ pub struct Gate {
 impl Gate {
     /// Everybody may come in, as one and the same principal.
     pub fn open() -> Self {
-        Self {
-            anonymous: Arc::new(Principal::anonymous()),
-        }
+        Self { anonymous: Arc::new(Principal::anonymous()) }
     }
 
     /// The principal behind a request, or why it is refused.

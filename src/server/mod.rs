@@ -6,6 +6,7 @@
 mod connection;
 mod gate;
 mod http;
+mod services;
 mod shards;
 mod upgrade;
 
@@ -25,6 +26,7 @@ use tower::ServiceExt as _;
 
 pub use connection::Patience;
 pub use gate::Gate;
+pub use services::{Service, ServiceState, Services};
 
 use crate::binding::{Package, PackageError, Registry};
 use crate::limits::Limits;
@@ -60,6 +62,7 @@ pub(crate) struct ServerState {
 pub struct Server {
     state: Arc<ServerState>,
     shards: Arc<Shards>,
+    services: Services,
 }
 
 /// Collects what a server is made of.
@@ -129,10 +132,7 @@ impl Server {
         let placed = (|| -> io::Result<()> {
             stream.set_nodelay(true)?;
             let stream = stream.into_std()?;
-            let shard = self
-                .shards
-                .least_loaded()
-                .ok_or_else(|| io::Error::other("no shard"))?;
+            let shard = self.shards.least_loaded().ok_or_else(|| io::Error::other("no shard"))?;
             let kept = self.shards.keep(shard.number(), stream.try_clone()?);
             let placed = Placed(Arc::new((kept, shard.weigh())));
             let stop = self.state.stop.clone();
@@ -143,11 +143,7 @@ impl Server {
                     }
                 });
             });
-            if is_taken {
-                Ok(())
-            } else {
-                Err(io::Error::other("the shard is overloaded"))
-            }
+            if is_taken { Ok(()) } else { Err(io::Error::other("the shard is overloaded")) }
         })();
         if let Err(error) = placed {
             tracing::warn!(%error, %from, "a connection was dropped");
@@ -156,15 +152,8 @@ impl Server {
 
     /// Serves a connection that somebody else made, for example over stdio. Returns when it is over.
     pub async fn serve_transport<T: Transport>(&self, transport: T) -> io::Result<()> {
-        let shard = self
-            .shards
-            .least_loaded()
-            .ok_or_else(|| io::Error::other("no shard"))?;
-        let patience = Patience {
-            handshake: None,
-            ping_after: None,
-            idle_max: None,
-        };
+        let shard = self.shards.least_loaded().ok_or_else(|| io::Error::other("no shard"))?;
+        let patience = Patience { handshake: None, ping_after: None, idle_max: None };
         let terms = Terms {
             directory: Arc::clone(&self.state.directory),
             principal: self.state.gate.local(),
@@ -216,6 +205,16 @@ impl Server {
             .all(|info| !info.running && info.evals_queued == 0)
     }
 
+    /// Starts service scripts, each in a session of its own. Within a Tokio runtime.
+    pub fn start_services(&self, scripts: Vec<std::path::PathBuf>) {
+        self.services.start(self, scripts, &self.state.stop);
+    }
+
+    /// The service scripts and where they stand.
+    pub fn services(&self) -> &Services {
+        &self.services
+    }
+
     /// The sessions of this server.
     pub fn directory(&self) -> &Arc<Directory> {
         &self.state.directory
@@ -234,9 +233,7 @@ async fn serve_http(stream: TcpStream, router: axum::Router, placed: Placed, sto
     let service = TowerToHyperService::new(service);
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_WAIT_MAX);
-    let connection = http
-        .serve_connection(TokioIo::new(stream), service)
-        .with_upgrades();
+    let connection = http.serve_connection(TokioIo::new(stream), service).with_upgrades();
     tokio::select! {
         served = connection => if let Err(error) = served {
             tracing::debug!(%error, "a connection ended early");
@@ -315,6 +312,6 @@ impl ServerBuilder {
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
         });
-        Ok(Server { state, shards })
+        Ok(Server { state, shards, services: Services::default() })
     }
 }

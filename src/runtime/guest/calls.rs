@@ -58,13 +58,7 @@ impl Calls {
         self.next += 1;
         let owner = settlers.owner;
         self.waiting.insert(self.next, settlers);
-        self.asked.push(Asked {
-            call: self.next,
-            reach,
-            payload,
-            owner,
-            functions,
-        });
+        self.asked.push(Asked { call: self.next, reach, payload, owner, functions });
     }
 
     /// What was asked since the last look.
@@ -72,19 +66,9 @@ impl Calls {
         std::mem::take(&mut self.asked)
     }
 
-    /// Whether something was asked.
-    pub(crate) fn has_asked(&self) -> bool {
-        !self.asked.is_empty()
-    }
-
     /// Takes the promise of a call.
     pub(crate) fn take(&mut self, call: u64) -> Option<Settlers> {
         self.waiting.remove(&call)
-    }
-
-    /// Whether the script waits for that call.
-    pub(crate) fn is_waiting(&self, call: u64) -> bool {
-        self.waiting.contains_key(&call)
     }
 
     /// How many it waits for.

@@ -26,27 +26,11 @@ impl Session {
             self.emit(SessionEvent::Close(Closing::TakenOver)).await;
             self.detach_now(number);
         }
-        let Attachment {
-            number,
-            events_tx,
-            bindings,
-        } = attachment;
-        let bindings: HashMap<String, ClientBinding> = bindings
-            .into_iter()
-            .map(|binding| (binding.declaration.name.clone(), binding))
-            .collect();
-        let guest = &self.engine.guest;
-        guest.attachment.set(number);
-        guest
-            .console
-            .borrow_mut()
-            .set_streaming(bindings.contains_key("console.write"));
-        self.live = Some(Live {
-            number,
-            events_tx,
-            bindings,
-        });
-        self.announce_bindings();
+        let Attachment { number, events_tx, bindings } = attachment;
+        let bindings: HashMap<String, ClientBinding> =
+            bindings.into_iter().map(|binding| (binding.declaration.name.clone(), binding)).collect();
+        self.live = Some(Live { number, events_tx, bindings });
+        self.introduce_client();
         self.send_waiting_calls().await;
     }
 
@@ -63,38 +47,24 @@ impl Session {
         self.live = None;
         self.engine.guest.console.borrow_mut().set_streaming(false);
         self.fail_client_calls();
-        let held = self
-            .engine
-            .guest
-            .functions
-            .borrow_mut()
-            .take_all_of(Holder::Client);
+        let held = self.engine.guest.functions.borrow_mut().take_all_of(Holder::Client);
         self.forget(held);
     }
 
-    /// Tells the script which bindings there are now, before anything else runs.
-    pub(crate) fn announce_bindings(&mut self) {
+    /// Tells the world of the script who its client is and which bindings there are now, before anything else runs.
+    pub(crate) fn introduce_client(&mut self) {
+        if let Some(live) = &self.live {
+            let guest = &self.engine.guest;
+            guest.attachment.set(live.number);
+            guest.console.borrow_mut().set_streaming(live.bindings.contains_key("console.write"));
+        }
         let client = self.live.iter().flat_map(|live| live.bindings.keys());
-        let client: Vec<String> = client
-            .filter(|name| !RESERVED.contains(&name.as_str()))
-            .cloned()
-            .collect();
-        self.engine
-            .guest
-            .client_bindings
-            .replace(client.iter().cloned().collect());
-        let server = self
-            .parts
-            .registry
-            .iter()
-            .map(|binding| binding.declaration.name.clone());
+        let client: Vec<String> = client.filter(|name| !RESERVED.contains(&name.as_str())).cloned().collect();
+        self.engine.guest.client_bindings.replace(client.iter().cloned().collect());
+        let server = self.parts.registry.iter().map(|binding| binding.declaration.name.clone());
         let names = server.chain(client).collect();
         let action = Action::Bindings(names);
-        self.ready.push_front(Ready {
-            owner: Owner::Nobody,
-            depth: 0,
-            action,
-        });
+        self.ready.push_front(Ready { owner: Owner::Nobody, depth: 0, action });
     }
 
     /// The JavaScript world is replaced: everything in it ends.
@@ -105,13 +75,10 @@ impl Session {
         for call in std::mem::take(&mut self.server_calls).into_values() {
             call.cancel();
         }
-        for key in self.engine.guest.imports.take() {
+        let imports = self.engine.guest.imports.take();
+        for (key, count) in imports {
             if let Some(reference) = self.own_reference(&key) {
-                self.emit(SessionEvent::Release {
-                    reference,
-                    count: u64::MAX,
-                })
-                .await;
+                self.emit(SessionEvent::Release { reference, count }).await;
             }
         }
     }

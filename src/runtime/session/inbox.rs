@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::binding::HostRequest;
 use crate::binding::schema::Schema;
 use crate::rpc::{ErrorObject, Kind};
 use crate::scomp::declaration::Declaration;
@@ -31,8 +30,6 @@ pub(crate) enum Inbox {
     Command(u64, SessionCommand),
     /// The connection of that number is gone.
     Detach(u64),
-    /// A handler calls back.
-    Host(HostRequest),
     /// A server binding that the script called is done.
     CallDone(u64, Result<Value, ErrorObject>),
     /// A request of the client to a server binding is done.
@@ -107,20 +104,12 @@ pub(crate) struct EventReceiver {
 pub(crate) fn event_channel() -> (EventSender, EventReceiver) {
     let (events_tx, events_rx) = mpsc::channel(EVENTS_QUEUED_MAX);
     let backlog = Arc::new(AtomicUsize::new(0));
-    (
-        EventSender {
-            events_tx,
-            backlog: Arc::clone(&backlog),
-        },
-        EventReceiver { events_rx, backlog },
-    )
+    (EventSender { events_tx, backlog: Arc::clone(&backlog) }, EventReceiver { events_rx, backlog })
 }
 
 fn weight(event: &SessionEvent) -> usize {
     match event {
-        SessionEvent::Answered {
-            outcome: Ok(result), ..
-        } => result.get().len(),
+        SessionEvent::Answered { outcome: Ok(result), .. } => result.get().len(),
         SessionEvent::Answered { outcome: Err(_), .. }
         | SessionEvent::Call { .. }
         | SessionEvent::GiveUp { .. }

@@ -29,7 +29,7 @@ use std::borrow::Cow;
 
 use oxc_allocator::Allocator;
 
-pub use positions::Positions;
+pub(crate) use positions::Positions;
 
 use edit::Edits;
 use nesting::Nesting;
@@ -37,35 +37,35 @@ use parse::{Language, Parsed};
 
 /// Longest code that is parsed.
 /// The longest frame there is; a longer code can only come from inside the server, and is refused.
-pub const CODE_BYTES_MAX: usize = 16 << 20;
+pub(crate) const CODE_BYTES_MAX: usize = 16 << 20;
 
 /// How an eval wants its code to be run.
-pub struct Options<'a> {
+pub(crate) struct Options<'a> {
     /// Nothing the code declares persists.
-    pub fresh: bool,
+    pub(crate) fresh: bool,
     /// Whether a global of that name is a binding.
-    pub is_binding: &'a dyn Fn(&str) -> bool,
+    pub(crate) is_binding: &'a dyn Fn(&str) -> bool,
 }
 
 /// Code for the engine.
 #[derive(Debug)]
-pub struct Prepared<'a> {
+pub(crate) struct Prepared<'a> {
     /// Borrowed when it is the code as sent.
-    pub code: Cow<'a, str>,
+    pub(crate) code: Cow<'a, str>,
     /// From positions in `code` to positions in the code as sent.
-    pub positions: Positions,
+    pub(crate) positions: Positions,
 }
 
 /// A `SyntaxError` found before the engine saw the code.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct SourceError {
+pub(crate) struct SourceError {
     /// What is wrong.
-    pub message: String,
+    pub(crate) message: String,
     /// Line in the code as sent, from 1.
-    pub line: u32,
+    pub(crate) line: u32,
     /// Column in that line, from 1.
-    pub column: u32,
+    pub(crate) column: u32,
 }
 
 impl SourceError {
@@ -77,20 +77,13 @@ impl SourceError {
 
     fn in_code(code: &str, offset: usize, message: String) -> Self {
         let (line, column) = positions::locate(code, offset);
-        Self {
-            message,
-            line,
-            column,
-        }
+        Self { message, line, column }
     }
 }
 
 /// Prepares a code before the engine sees it.
-pub fn prepare<'a>(code: &'a str, options: &Options) -> Result<Prepared<'a>, SourceError> {
-    let unchanged = || Prepared {
-        code: Cow::Borrowed(code),
-        positions: Positions::default(),
-    };
+pub(crate) fn prepare<'a>(code: &'a str, options: &Options) -> Result<Prepared<'a>, SourceError> {
+    let unchanged = || Prepared { code: Cow::Borrowed(code), positions: Positions::default() };
     if !options.fresh && !scan::may_declare(code, options.is_binding) {
         return Ok(unchanged());
     }
@@ -99,19 +92,17 @@ pub fn prepare<'a>(code: &'a str, options: &Options) -> Result<Prepared<'a>, Sou
 
 /// Prepares a code that `prepare` left as it was (`Cow::Borrowed`) and the engine then refused with a `SyntaxError`.
 /// `None`: it is not TypeScript either, and the engine's error stands.
-pub fn rescue<'a>(code: &'a str, options: &Options) -> Result<Option<Prepared<'a>>, SourceError> {
+pub(crate) fn rescue<'a>(code: &'a str, options: &Options) -> Result<Option<Prepared<'a>>, SourceError> {
     Ok(transform(code, options)?.filter(|prepared| matches!(prepared.code, Cow::Owned(_))))
 }
 
 /// The names that a code declares at its top level; none if it does not parse.
-pub fn declared_names(code: &str) -> Vec<String> {
+pub(crate) fn declared_names(code: &str) -> Vec<String> {
     if code.len() > CODE_BYTES_MAX || !matches!(nesting::measure(code), Nesting::Bounded) {
         return Vec::new();
     }
     let arena = Allocator::default();
-    parse::parse(&arena, code)
-        .map(|parsed| declarations::names(&parsed))
-        .unwrap_or_default()
+    parse::parse(&arena, code).map(|parsed| declarations::names(&parsed)).unwrap_or_default()
 }
 
 /// `None` when the code does not parse.
@@ -123,11 +114,7 @@ fn transform<'a>(code: &'a str, options: &Options) -> Result<Option<Prepared<'a>
         Nesting::Bounded => {}
         Nesting::Broken => return Ok(None),
         Nesting::TooDeep(at) => {
-            return Err(SourceError::in_code(
-                code,
-                at,
-                "code is nested too deeply".to_owned(),
-            ));
+            return Err(SourceError::in_code(code, at, "code is nested too deeply".to_owned()));
         }
     }
     let arena = Allocator::default();
@@ -157,16 +144,10 @@ fn edit<'a>(code: &'a str, parsed: &Parsed, options: &Options) -> Result<Option<
         declarations::persist(parsed, options, &mut edits);
     }
     if edits.is_empty() {
-        return Ok(Some(Prepared {
-            code: Cow::Borrowed(code),
-            positions: Positions::default(),
-        }));
+        return Ok(Some(Prepared { code: Cow::Borrowed(code), positions: Positions::default() }));
     }
     let (edited, positions) = edits.apply(code);
-    Ok(Some(Prepared {
-        code: Cow::Owned(edited),
-        positions,
-    }))
+    Ok(Some(Prepared { code: Cow::Owned(edited), positions }))
 }
 
 /// Whether a code that parses as JavaScript may hold a construct that is refused.
@@ -177,11 +158,7 @@ fn may_be_refused(code: &str) -> bool {
 /// Names the construct, if a code does not parse because it has one that only a module or JSX allows.
 fn refuse_module<'a>(arena: &'a Allocator, code: &'a str) -> Option<SourceError> {
     // Quotes in JSX text are no strings, so only the count of all tokens bounds its nesting.
-    let readings: &[bool] = if nesting::is_small(code) {
-        &[false, true]
-    } else {
-        &[false]
-    };
+    let readings: &[bool] = if nesting::is_small(code) { &[false, true] } else { &[false] };
     readings.iter().find_map(|jsx| {
         let (message, offset) = refuse::refused(parse::parse_module(arena, code, *jsx)?)?;
         Some(SourceError::in_code(code, offset as usize, message.to_owned()))

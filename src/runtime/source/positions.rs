@@ -11,7 +11,7 @@ const POSITION_ANCHORS_MAX: usize = 1 << 16;
 
 /// Maps generated positions back; the default maps each to itself.
 #[derive(Debug, Clone, Default)]
-pub struct Positions {
+pub(crate) struct Positions {
     anchors: Option<Arc<[Anchor]>>,
 }
 
@@ -26,12 +26,12 @@ struct Anchor {
 
 impl Positions {
     /// Whether every place is where it was.
-    pub fn is_identity(&self) -> bool {
+    pub(crate) fn is_identity(&self) -> bool {
         self.anchors.is_none()
     }
 
     /// The line and column in the code as sent; both count from 1.
-    pub fn original(&self, line: u32, column: u32) -> (u32, u32) {
+    pub(crate) fn original(&self, line: u32, column: u32) -> (u32, u32) {
         let Some(anchors) = &self.anchors else {
             return (line, column);
         };
@@ -72,13 +72,7 @@ pub(super) struct Recorder {
 
 impl Recorder {
     pub(super) fn with_capacity(bytes: usize) -> Self {
-        Self {
-            output: String::with_capacity(bytes),
-            anchors: Vec::new(),
-            line: 1,
-            generated: 1,
-            original: 1,
-        }
+        Self { output: String::with_capacity(bytes), anchors: Vec::new(), line: 1, generated: 1, original: 1 }
     }
 
     pub(super) fn copy(&mut self, text: &str) {
@@ -122,18 +116,8 @@ impl Recorder {
 
     fn anchor(&mut self, inserted: bool) {
         if self.anchors.len() < POSITION_ANCHORS_MAX {
-            let Self {
-                line,
-                generated,
-                original,
-                ..
-            } = *self;
-            self.anchors.push(Anchor {
-                line,
-                generated,
-                original,
-                inserted,
-            });
+            let Self { line, generated, original, .. } = *self;
+            self.anchors.push(Anchor { line, generated, original, inserted });
         }
     }
 }
@@ -182,10 +166,7 @@ mod tests {
             recorder.copy("\n");
         }
         let (_, positions) = recorder.finish();
-        assert_eq!(
-            positions.anchors.as_ref().map(|anchors| anchors.len()),
-            Some(POSITION_ANCHORS_MAX)
-        );
+        assert_eq!(positions.anchors.as_ref().map(|anchors| anchors.len()), Some(POSITION_ANCHORS_MAX));
         assert_eq!(positions.original(1, 2), (1, 1));
         assert_eq!(positions.original(60_000, 2), (60_000, 2));
     }
