@@ -44,6 +44,7 @@ async fn scomp(State(state): State<Arc<ServerState>>, request: Request<Body>) ->
             principal,
             patience: state.patience,
             stop: state.stop.clone(),
+            finishes: false,
         };
         state.tasks.spawn_local(async move {
             connection::drive(socket, terms).await;

@@ -32,7 +32,7 @@ use crate::binding::{Package, PackageError, Registry};
 use crate::limits::Limits;
 use crate::runtime::shard::Weight;
 use crate::session::{Directory, SessionSettings};
-use crate::transport::{PairEnd, Transport, pair};
+use crate::transport::{self, PairEnd, Transport, pair};
 use connection::Terms;
 use shards::{Shards, SocketGuard};
 
@@ -152,6 +152,16 @@ impl Server {
 
     /// Serves a connection that somebody else made, for example over stdio. Returns when it is over.
     pub async fn serve_transport<T: Transport>(&self, transport: T) -> io::Result<()> {
+        self.serve_one(transport, false).await
+    }
+
+    /// Serves one session over stdin and stdout. After the end of input what was asked is still answered.
+    pub async fn serve_stdio(&self) -> io::Result<()> {
+        let line_bytes_max = self.state.directory.limits().message_bytes_max;
+        self.serve_one(transport::stdio(line_bytes_max), true).await
+    }
+
+    async fn serve_one<T: Transport>(&self, transport: T, finishes: bool) -> io::Result<()> {
         let shard = self.shards.least_loaded().ok_or_else(|| io::Error::other("no shard"))?;
         let patience = Patience { handshake: None, ping_after: None, idle_max: None };
         let terms = Terms {
@@ -159,6 +169,7 @@ impl Server {
             principal: self.state.gate.local(),
             patience,
             stop: self.state.stop.clone(),
+            finishes,
         };
         let (done_tx, done_rx) = tokio::sync::oneshot::channel::<()>();
         let weight = shard.weigh();
@@ -247,6 +258,13 @@ impl ServerBuilder {
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
+        self
+    }
+
+    /// The bindings to start from, such as those of a folder; what was added before is replaced.
+    #[must_use]
+    pub fn registry(mut self, registry: Registry) -> Self {
+        self.registry = registry;
         self
     }
 
