@@ -77,10 +77,11 @@ impl Natives {
         self.live.lock().remove(&number);
     }
 
-    fn add(&self, function: NativeFunction) -> u64 {
+    /// Makes a function a value that can stand in an output or an argument.
+    pub fn provide(&self, name: &str, function: NativeFunction) -> Value {
         let number = self.next.fetch_add(1, Ordering::Relaxed) + 1;
         self.live.lock().insert(number, function);
-        number
+        json!({"$fn": format!("native:{number}"), "name": name})
     }
 }
 
@@ -125,8 +126,7 @@ impl Call {
 
     /// Makes a function that the script (or the client) can call; put the result into the output or an argument.
     pub fn provide(&self, name: &str, function: NativeFunction) -> Value {
-        let number = self.natives.add(function);
-        json!({"$fn": format!("native:{number}"), "name": name})
+        self.natives.provide(name, function)
     }
 }
 
@@ -154,6 +154,11 @@ impl FunctionRef {
     /// Takes over one receipt of the function `id`.
     pub fn new(id: String, link: HostLink) -> Self {
         Self(Arc::new(Held { id, link }))
+    }
+
+    /// What it is called in the values that it stands in.
+    pub fn id(&self) -> &str {
+        &self.0.id
     }
 
     /// Calls it. `depth` is that of the call it is made for, 0 when it is made for none.

@@ -96,6 +96,10 @@ impl Registry {
                 .transpose()
                 .map_err(|error| problem(format!("/{place}{}", error.path), error.message))
         };
+        if is_control_name(&declaration.name) {
+            let message = format!("`{}` is reserved: the server's own bindings begin so", declaration.name);
+            return Err(problem("/name".to_owned(), message));
+        }
         let input = compile(&declaration.input, "input")?;
         let output = compile(&declaration.output, "output")?;
         self.names
@@ -114,6 +118,26 @@ impl Registry {
         Ok(())
     }
 
+    /// Takes over the bindings of another registry; those whose names are taken are problems.
+    pub fn merge(&mut self, other: Self) -> Vec<RegistryProblem> {
+        let mut problems = Vec::new();
+        for binding in other.order {
+            let name = binding.declaration.name.clone();
+            match self.names.insert(&name) {
+                Ok(()) => {
+                    self.by_name.insert(name, self.order.len());
+                    self.order.push(binding);
+                }
+                Err(error) => problems.push(RegistryProblem {
+                    origin: binding.origin.clone(),
+                    path: String::new(),
+                    message: error.to_string(),
+                }),
+            }
+        }
+        problems
+    }
+
     /// The binding of that name.
     pub fn get(&self, name: &str) -> Option<&Arc<Binding>> {
         self.by_name.get(name).map(|index| &self.order[*index])
@@ -127,5 +151,47 @@ impl Registry {
     /// All names taken, for those who want to add theirs beside them.
     pub fn names(&self) -> &NameSet {
         &self.names
+    }
+}
+
+/// Whether a name is one of the server's own bindings (`session.cancel`, `bindings.types`), now or later.
+pub(crate) fn is_control_name(name: &str) -> bool {
+    matches!(name.split('.').next(), Some("session" | "bindings"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::binding::handler;
+
+    fn with(name: &str) -> Result<Registry, RegistryProblem> {
+        let mut registry = Registry::default();
+        let nothing = handler(|_, _| async { Ok(serde_json::Value::Null) });
+        registry.add(
+            Declaration::named(name),
+            &BindingLimits::default(),
+            nothing,
+            "a.json",
+            "/bindings/0",
+        )?;
+        Ok(registry)
+    }
+
+    #[test]
+    fn names_of_the_servers_own_bindings_are_reserved() {
+        for name in ["session.more", "session", "bindings.types"] {
+            assert_eq!(with(name).unwrap_err().path, "/bindings/0/name", "{name}");
+        }
+        assert!(with("sessions.list").is_ok());
+    }
+
+    #[test]
+    fn of_two_registries_with_one_name_the_second_is_the_problem() {
+        let mut registry = with("a").unwrap();
+        assert!(registry.merge(with("b").unwrap()).is_empty());
+        let problems = registry.merge(with("a.b").unwrap());
+        assert_eq!(problems.len(), 1);
+        let names: Vec<_> = registry.iter().map(|binding| binding.declaration.name.as_str()).collect();
+        assert_eq!(names, ["a", "b"]);
     }
 }

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use scomp::binding::Registry;
+use scomp::binding::loader::PackageInfo;
 use scomp::config::Overrides;
 
 use super::args::CheckArgs;
-use super::bindings::{self, PackageInfo};
-use super::{Failure, output};
+use super::{Failure, bindings, output};
 
 /// Prints the bindings, or the problems.
 pub(super) async fn run(args: &CheckArgs) -> Result<(), Failure> {
@@ -16,7 +16,7 @@ pub(super) async fn run(args: &CheckArgs) -> Result<(), Failure> {
     let Some(dir) = settings.bindings else {
         return Err(Failure::Usage("check: --bindings DIR is needed".to_owned()));
     };
-    match bindings::load_bindings(&dir).await {
+    match bindings::load(&dir).await {
         Ok(loaded) => output::print(&overview(&loaded.registry, &loaded.packages, &loaded.services)),
         Err(problems) => {
             eprintln!("{}", bindings::listed(&problems));
@@ -76,6 +76,7 @@ mod tests {
         package.register(&mut registry).unwrap();
         let packages = [PackageInfo {
             name: "orders".to_owned(),
+            description: None,
             origin: "b/orders/declaration.json".into(),
             bindings: vec!["orders.get".to_owned(), "orders.ping".to_owned()],
         }];

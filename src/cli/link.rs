@@ -48,11 +48,11 @@ impl Link {
 
     /// Starts a server inside this program; it takes one session, so it has one thread.
     pub(super) async fn in_process(settings: &Settings, print: PrintLine) -> Result<Self, Failure> {
-        let registry = bindings::load_if_any(settings.bindings.as_deref())
+        let loaded = bindings::load_if_any(settings.bindings.as_deref())
             .await
             .map_err(|problems| Failure::Usage(bindings::listed(&problems)))?;
         let settings = Settings { shards: 1, ..settings.clone() };
-        let server = build(&settings, registry)?;
+        let server = build(&settings, loaded.registry)?;
         let console = Console::new(print);
         let connected = introduced(&console).connect_transport(server.connect()).await;
         Ok(Self { client: connected.map_err(|error| failed(&error))?, console, _server: Some(server) })

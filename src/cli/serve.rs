@@ -36,10 +36,12 @@ pub(super) async fn run(args: &ServeArgs) -> Result<(), Failure> {
 }
 
 async fn start(settings: &Settings) -> Result<Server, Failure> {
-    let registry = bindings::load_if_any(settings.bindings.as_deref())
+    let loaded = bindings::load_if_any(settings.bindings.as_deref())
         .await
         .map_err(|problems| Failure::Usage(bindings::listed(&problems)))?;
-    link::build(settings, registry)
+    let server = link::build(settings, loaded.registry)?;
+    server.start_services(loaded.services);
+    Ok(server)
 }
 
 async fn resolve(listen: &str) -> Result<Vec<SocketAddr>, Failure> {

@@ -9,9 +9,9 @@ use super::{Failure, bindings, output};
 /// Prints the declarations.
 pub(super) async fn run(args: &TypesArgs) -> Result<(), Failure> {
     let settings = args.settings.load(Overrides::default())?;
-    let registry = bindings::load_if_any(settings.bindings.as_deref())
+    let loaded = bindings::load_if_any(settings.bindings.as_deref())
         .await
         .map_err(|problems| Failure::Run(bindings::listed(&problems)))?;
-    let declarations: Vec<_> = registry.iter().map(|binding| binding.declaration.clone()).collect();
+    let declarations: Vec<_> = loaded.registry.iter().map(|binding| binding.declaration.clone()).collect();
     output::print(&typescript::declarations(&declarations))
 }

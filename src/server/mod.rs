@@ -19,6 +19,9 @@ use hyper::Request;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -28,7 +31,7 @@ pub use connection::Patience;
 pub use gate::Gate;
 pub use services::{Service, ServiceState, Services};
 
-use crate::binding::{Package, PackageError, Registry};
+use crate::binding::{BindingError, Call, Package, PackageError, Registry};
 use crate::limits::Limits;
 use crate::runtime::shard::Weight;
 use crate::session::{Directory, SessionSettings};
@@ -261,19 +264,32 @@ impl ServerBuilder {
         self
     }
 
-    /// The bindings to start from, such as those of a folder; what was added before is replaced.
-    #[must_use]
-    pub fn registry(mut self, registry: Registry) -> Self {
-        self.registry = registry;
-        self
-    }
-
     /// Adds a package of bindings; its problems are reported by [`Self::build`].
     #[must_use]
     pub fn package(mut self, package: Package) -> Self {
         if let Err(PackageError(problems)) = package.register(&mut self.registry) {
             self.problems.extend(problems);
         }
+        self
+    }
+
+    /// Adds a function as a binding; its schemas are those of its types. For effects and limits make a [`Package`].
+    #[must_use]
+    pub fn bind<I, O, F, Fut>(self, name: &str, description: &str, function: F) -> Self
+    where
+        I: DeserializeOwned + JsonSchema + Send + 'static,
+        O: Serialize + JsonSchema,
+        F: Fn(I, Call) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O, BindingError>> + Send + 'static,
+    {
+        self.package(Package::new("bound in code").bind(name, description, function))
+    }
+
+    /// Adds the bindings of a registry, such as a folder's.
+    #[must_use]
+    pub fn registry(mut self, registry: Registry) -> Self {
+        let problems = self.registry.merge(registry);
+        self.problems.extend(problems);
         self
     }
 

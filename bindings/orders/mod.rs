@@ -1,0 +1,84 @@
+//! The orders of the protocol's worked example: the smallest complete package.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Handlers;
+use crate::binding::{BindingError, Call, typed};
+
+#[derive(Deserialize)]
+struct OrderQuery {
+    id: String,
+}
+
+#[derive(Serialize)]
+struct Order {
+    id: &'static str,
+    customer: &'static str,
+    total: f64,
+    items: &'static [Item],
+}
+
+#[derive(Serialize)]
+struct Item {
+    sku: &'static str,
+    quantity: u32,
+    price: f64,
+}
+
+/// The handlers; there is nothing to configure.
+pub fn handlers(_: &Value) -> Result<Handlers, String> {
+    Ok(vec![("getOrder", typed(get_order))])
+}
+
+async fn get_order(query: OrderQuery, _: Call) -> Result<Option<Order>, BindingError> {
+    Ok(match query.id.as_str() {
+        "o_001" => Some(Order {
+            id: "o_001",
+            customer: "Ada",
+            total: 142.5,
+            items: &[
+                Item { sku: "lamp", quantity: 1, price: 120.0 },
+                Item { sku: "bulb", quantity: 3, price: 7.5 },
+            ],
+        }),
+        "o_002" => Some(Order {
+            id: "o_002",
+            customer: "Grace",
+            total: 38.0,
+            items: &[Item { sku: "cable", quantity: 2, price: 19.0 }],
+        }),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::run;
+    use super::*;
+    use serde_json::json;
+
+    #[tokio::test]
+    async fn the_order_of_the_worked_example_is_there_and_others_are_null() {
+        let orders = handlers(&json!({})).unwrap();
+        let order = run(&orders, "getOrder", json!({"id": "o_001"}), "ada").await.unwrap();
+        assert_eq!(order["total"], json!(142.5));
+        assert_eq!(run(&orders, "getOrder", json!({"id": "o_999"}), "ada").await.unwrap(), Value::Null);
+    }
+
+    #[test]
+    fn the_declaration_is_that_of_the_worked_example_with_its_definitions() {
+        let file: Value = serde_json::from_str(include_str!("declaration.json")).unwrap();
+        let mut declared = file["bindings"][0].clone();
+        let definitions = declared["output"].as_object_mut().unwrap().remove("$defs").unwrap();
+        assert!(definitions["Order"].is_object());
+        let expected = json!({
+            "name": "getOrder",
+            "description": "Fetch an order by ID. Returns null if not found.",
+            "input": {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]},
+            "output": {"oneOf": [{"$ref": "#/$defs/Order"}, {"type": "null"}]},
+            "effects": ["read"],
+        });
+        assert_eq!(declared, expected);
+    }
+}

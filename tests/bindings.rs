@@ -1,0 +1,229 @@
+//! Packages from a folder, called by scripts: built in, and served by a real Node child.
+//!
+//! Needs `node` in PATH. The children are in `tests/bindings/`, one file for each way to behave.
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use scomp::binding::loader::{self, CommandPackage, Loaded};
+use scomp::client::{Client, ClientError};
+use scomp::rpc::ErrorObject;
+use scomp::server::Server;
+use serde_json::{Value, json};
+
+/// A folder with one declaration beside copies of the children; it goes when the test does.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn with(declaration: &Value) -> Self {
+        let dir = std::env::temp_dir().join(format!("scomp-bindings-{}", uuid::Uuid::new_v4()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let children = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bindings");
+        for child in std::fs::read_dir(children).unwrap() {
+            let child = child.unwrap();
+            std::fs::copy(child.path(), dir.join(child.file_name())).unwrap();
+        }
+        std::fs::write(dir.join("child.json"), declaration.to_string()).unwrap();
+        Self(dir)
+    }
+
+    async fn load(&self) -> Result<Loaded, Vec<String>> {
+        let mut env = loader::environment();
+        env.insert("CHILD_SECRET".to_owned(), "s3cret".to_owned());
+        env.insert("CHILD_HIDDEN".to_owned(), "not for the child".to_owned());
+        let loaded = loader::load(&self.0, &env).await;
+        let loaded = loaded.map_err(|problems| {
+            problems
+                .into_iter()
+                .map(|problem| format!("{}: {}", problem.path, problem.message))
+                .collect::<Vec<_>>()
+        });
+        if let Err(problems) = &loaded {
+            let lacks_node = problems.iter().any(|problem| problem.contains("`node` cannot be started"));
+            assert!(!lacks_node, "these tests need node in PATH: {problems:?}");
+        }
+        loaded
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn node(child: &str) -> Value {
+    json!({"package": "child", "command": ["node", child]})
+}
+
+/// A server with the bindings of a folder, and a client of it.
+struct Setup {
+    client: Client,
+    command: Arc<CommandPackage>,
+    _server: Server,
+    _folder: Folder,
+}
+
+async fn setup(declaration: Value) -> Setup {
+    let folder = Folder::with(&declaration);
+    let loaded = folder.load().await.unwrap();
+    let command = Arc::clone(&loaded.commands[0]);
+    let server = Server::builder().shards(1).registry(loaded.registry).build().unwrap();
+    let client = Client::builder().connect_transport(server.connect()).await.unwrap();
+    Setup { client, command, _server: server, _folder: folder }
+}
+
+async fn value(client: &Client, code: &str) -> Value {
+    client.eval(code).await.unwrap().value
+}
+
+/// The error that the script did not catch, as the handler gave it.
+async fn cause(client: &Client, code: &str) -> (String, ErrorObject) {
+    let Err(ClientError::Rpc(error)) = client.eval(code).await else { panic!("the eval did not fail") };
+    let cause = error.data.as_ref().and_then(|data| data.get("cause").cloned());
+    let cause: ErrorObject =
+        serde_json::from_value(cause.unwrap_or_else(|| panic!("no cause: {error:?}"))).unwrap();
+    (cause.kind().unwrap_or_default().to_owned(), cause)
+}
+
+#[tokio::test]
+async fn the_worked_example_runs_with_the_packages_of_the_repository() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("bindings");
+    let loaded = loader::load(&dir, &loader::environment()).await.unwrap();
+    let names: Vec<_> = loaded.packages.iter().map(|package| package.name.as_str()).collect();
+    assert_eq!(names, ["http", "kv", "orders"]);
+    let server = Server::builder().shards(1).registry(loaded.registry).build().unwrap();
+    let client = Client::builder().connect_transport(server.connect()).await.unwrap();
+    assert_eq!(value(&client, "const o = await getOrder({ id: 'o_001' }); o.total").await, json!(142.5));
+    assert_eq!(value(&client, "await getOrder({ id: 'o_999' })").await, Value::Null);
+    let counted = "await kv.set({key: 'n', value: 1}); await kv.cas({key: 'n', expected: await kv.get({key: 'n'}), value: 2})";
+    assert_eq!(value(&client, counted).await, json!(true));
+    assert_eq!(value(&client, "await kv.get({key: 'none'}) === undefined").await, json!(true));
+}
+
+#[tokio::test]
+async fn a_child_is_called_concurrently_and_with_its_schemas() {
+    let Setup { client, .. } = &setup(node("polite.mjs")).await;
+    // The first call is answered only when the second one has come.
+    assert_eq!(value(client, "await Promise.all([child.meet({}), child.meet({})])").await, json!([2, 2]));
+    let (kind, _) = cause(client, "await child.add({a: 'x', b: 1})").await;
+    assert_eq!(kind, "InvalidInput");
+    let (_, own) = cause(client, "await child.fail({})").await;
+    assert_eq!((own.code, own.message.as_str(), own.data), (77, "as I said", Some(json!({"kind": "Mine"}))));
+    let names: Vec<_> =
+        client.bindings().iter().filter_map(|binding| binding["name"].as_str().map(str::to_owned)).collect();
+    assert!(names.contains(&"child.meet".to_owned()));
+    assert_eq!(names.iter().filter(|name| *name == "session.info").count(), 1, "{names:?}");
+}
+
+#[tokio::test]
+async fn a_child_sees_its_configuration_and_only_the_environment_it_is_given() {
+    let declaration = json!({
+        "package": "child", "command": ["node", "polite.mjs"], "env": ["CHILD_SECRET"],
+        "config": {"secret": "${CHILD_SECRET}"}, "configSchema": {"required": ["secret"]},
+    });
+    let Setup { client, .. } = &setup(declaration).await;
+    let seen = value(client, "await child.surroundings({})").await;
+    assert_eq!(seen["config"], json!({"secret": "s3cret"}));
+    let names: Vec<_> = seen["env"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let allowed = ["CHILD_SECRET", "HOME", "LANG", "PATH", "TMPDIR"];
+    assert!(names.contains(&"CHILD_SECRET") && names.iter().all(|name| allowed.contains(name)), "{names:?}");
+}
+
+#[tokio::test]
+async fn functions_cross_between_script_and_child() {
+    let Setup { client, .. } = &setup(node("polite.mjs")).await;
+    let called = "await child.call({ fn: (n) => n + 1, arg: 41 })";
+    assert_eq!(value(client, called).await, json!(42));
+    let given = "const add = await child.adder({ n: 5 }); await add(37)";
+    assert_eq!(value(client, given).await, json!(42));
+}
+
+#[tokio::test]
+async fn a_child_that_dies_fails_its_calls_and_comes_back() {
+    let Setup { client, command, .. } = &setup(node("polite.mjs")).await;
+    let (kind, _) = cause(client, "await child.die({})").await;
+    assert_eq!(kind, "PeerGone");
+    command.started(2).await;
+    assert_eq!(value(client, "await child.add({a: 1, b: 2})").await, json!(3));
+}
+
+#[tokio::test]
+async fn a_child_that_says_nothing_in_time_times_out_and_goes_on() {
+    let declaration = json!({
+        "package": "child", "command": ["node", "silent.mjs"],
+        "bindings": [{"name": "child.hang", "limits": {"timeoutMs": 50}}],
+    });
+    let Setup { client, command, .. } = &setup(declaration).await;
+    let (kind, _) = cause(client, "await child.hang({})").await;
+    assert_eq!(kind, "Timeout");
+    assert!(command.is_running());
+}
+
+#[tokio::test]
+async fn a_child_that_answers_nothing_any_more_is_started_again() {
+    let declaration = json!({
+        "package": "child",
+        "command": ["node", "silent.mjs"],
+        "bindings": [{"name": "child.hang", "limits": {"timeoutMs": 50}}],
+    });
+    let Setup { client, command, .. } = &setup(declaration).await;
+    let many = "await Promise.allSettled(Array.from({ length: 600 }, () => child.hang({}))); 'done'";
+    assert_eq!(value(client, many).await, json!("done"));
+    command.started(2).await;
+}
+
+#[tokio::test]
+async fn what_child_and_file_say_must_be_the_same() {
+    let declaration = json!({
+        "package": "child", "command": ["node", "silent.mjs"],
+        "bindings": [{"name": "child.hang", "effects": ["write"], "input": {"type": "object"}}, {"name": "child.more"}],
+    });
+    let problems = Folder::with(&declaration).load().await.unwrap_err();
+    let expected = [
+        "/bindings/0/input: the command says otherwise of `child.hang`",
+        "/bindings/0/effects: the command says otherwise of `child.hang`",
+        "/bindings/1/name: the command does not offer `child.more`",
+    ];
+    assert_eq!(problems, expected);
+}
+
+#[tokio::test]
+async fn a_child_that_does_not_speak_the_protocol_is_a_start_error() {
+    for (command, expected) in [
+        (json!(["node", "garbage.mjs"]), "/command: `node` did not shake hands"),
+        (json!(["./not-there"]), "not-there` cannot be started"),
+        (json!(["node", "bad_schema.mjs"]), "/command/input/type: "),
+        (json!(["node", "bad_name.mjs"]), "/command/name: "),
+    ] {
+        let problems =
+            Folder::with(&json!({"package": "child", "command": command})).load().await.unwrap_err();
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].contains(expected), "{problems:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_child_that_never_answers_the_handshake_is_given_up() {
+    let folder = Folder::with(&node("mute.mjs"));
+    let problems = folder.load().await.unwrap_err();
+    assert_eq!(problems, ["/command: `node` did not answer the handshake within 10 s"]);
+}
+
+#[tokio::test]
+async fn a_child_that_floods_is_ended() {
+    let Setup { client, .. } = &setup(node("flood.mjs")).await;
+    let (kind, _) = cause(client, "await child.flood({})").await;
+    assert_eq!(kind, "PeerGone");
+}
+
+#[tokio::test]
+async fn the_example_in_node_works_as_it_stands() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let loaded = loader::load(&dir, &loader::environment()).await.unwrap();
+    let server = Server::builder().shards(1).registry(loaded.registry).build().unwrap();
+    let client = Client::builder().connect_transport(server.connect()).await.unwrap();
+    let code = "[await text.reverse({text: 'abc'}), await text.count({text: 'one two'})]";
+    assert_eq!(value(&client, code).await, json!(["cba", 2]));
+}

@@ -1,0 +1,2 @@
+// Reads and says nothing.
+process.stdin.resume();
