@@ -4,6 +4,8 @@ pub mod binding;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod limits;
+#[cfg(feature = "server")]
+pub mod quota;
 pub mod rpc;
 #[cfg(feature = "server")]
 pub mod runtime;

@@ -6,6 +6,7 @@
 mod connection;
 mod gate;
 mod http;
+pub mod settings;
 mod shards;
 mod upgrade;
 
@@ -24,7 +25,7 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
 pub use connection::Patience;
-pub use gate::Gate;
+pub use gate::{Gate, GateError};
 
 use crate::binding::{Package, PackageError, Registry};
 use crate::limits::Limits;
