@@ -5,6 +5,8 @@ pub mod binding;
 pub mod client;
 pub mod limits;
 #[cfg(feature = "server")]
+pub mod observe;
+#[cfg(feature = "server")]
 pub mod quota;
 pub mod rpc;
 #[cfg(feature = "server")]

@@ -31,6 +31,17 @@ pub enum Decision {
     Deny(String),
 }
 
+impl Decision {
+    /// Its name in the audit log.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Ask => "ask",
+            Self::Deny(_) => "deny",
+        }
+    }
+}
+
 impl Policy {
     /// Decides over a call of `binding`, which has these effects.
     pub fn decide(&self, binding: &str, effects: &[String]) -> Decision {

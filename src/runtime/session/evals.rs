@@ -15,6 +15,8 @@ use super::super::source;
 use super::keys::Found;
 use super::turn::Action;
 use super::{Ready, Session};
+use crate::observe;
+use crate::quota::EvalSlot;
 use crate::rpc::{ErrorObject, Id, Kind};
 use crate::scomp::link::SessionEvent;
 use crate::scomp::methods::EvalParams;
@@ -30,6 +32,8 @@ pub(crate) struct Requester {
 struct Queued {
     requester: Requester,
     params: EvalParams,
+    _slot: EvalSlot,
+    _waiting: observe::Waiting,
 }
 
 /// The eval that runs.
@@ -108,15 +112,34 @@ impl Session {
                 }
             }
         }
-        if self.evals.queue.len() >= self.evals.queued_max {
-            if let Some(key) = &params.key {
-                self.keys.forget(key);
+        match self.room_for_eval() {
+            Ok(slot) => self.evals.queue.push_back(Queued {
+                requester,
+                params,
+                _slot: slot,
+                _waiting: observe::Waiting::new(),
+            }),
+            Err(refusal) => {
+                if let Some(key) = &params.key {
+                    self.keys.forget(key);
+                }
+                self.answer(&requester, Err(refusal)).await;
             }
-            let message = format!("{} evals are waiting already", self.evals.queued_max);
-            let refusal = ErrorObject::new(Kind::QueueFull, message);
-            return self.answer(&requester, Err(refusal)).await;
         }
-        self.evals.queue.push_back(Queued { requester, params });
+    }
+
+    /// A place in the queue, within the session's limit and its principal's quotas.
+    fn room_for_eval(&self) -> Result<EvalSlot, ErrorObject> {
+        if self.evals.queue.len() >= self.evals.queued_max {
+            observe::refused("queue-full");
+            let message = format!("{} evals are waiting already", self.evals.queued_max);
+            return Err(ErrorObject::new(Kind::QueueFull, message));
+        }
+        let account = &self.parts.scope.principal.account;
+        account.queue_eval(Instant::now()).map_err(|exceeded| {
+            observe::refused(exceeded.resource.name());
+            exceeded.into()
+        })
     }
 
     /// A keyed eval that was sent again joins its run, wherever that is.
@@ -143,7 +166,9 @@ impl Session {
     }
 
     pub(crate) fn start_next_eval(&mut self) -> Option<Ready> {
-        let Queued { requester, params } = self.evals.queue.pop_front()?;
+        let Queued {
+            requester, params, ..
+        } = self.evals.queue.pop_front()?;
         self.evals.next += 1;
         let number = self.evals.next;
         let now = Instant::now();
@@ -185,6 +210,7 @@ impl Session {
             return;
         };
         self.evals.done += 1;
+        observe::eval_finished(running.number, outcome.as_ref().err(), running.started.elapsed());
         self.dispatcher.eval_id.replace(None);
         self.watches
             .borrow_mut()
