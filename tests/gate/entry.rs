@@ -2,12 +2,12 @@
 
 use scomp::client::Client;
 use scomp::quota::Quotas;
-use scomp::scomp::methods::ResumeParams;
 use scomp::server::settings::ServerSettings;
+use serde_json::json;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
-use crate::harness::{UPGRADE, WAIT_MAX, builder, connect, gate, get, start, status};
+use crate::harness::{UPGRADE, WAIT_MAX, ask, builder, connect, gate, get, start, status};
 
 const HOST: &str = "Host: localhost\r\n";
 
@@ -86,33 +86,19 @@ async fn a_session_is_its_principals_alone() {
     let ann = connect(address, "token-a").await.unwrap();
     ann.eval("let kept = 41").await.unwrap();
     let resume = ann.session().resume().unwrap();
-    let resume_as = async |token: &str, resume: ResumeParams| {
-        Client::builder()
-            .token(token)
-            .session(resume)
-            .connect(format!("ws://{address}/"))
-            .await
+    let refusal = async |id: &str| {
+        let params = json!({"protocol": "0.1", "session": {"id": id, "token": resume.token}});
+        let handshake = json!({"jsonrpc": "2.0", "id": 1, "method": "handshake", "params": params});
+        ask(address, "token-b", &handshake).await["error"].clone()
     };
-    let foreign = resume_as("token-b", resume.clone()).await;
-    let unknown = resume_as(
-        "token-b",
-        ResumeParams {
-            id: "sess_none".into(),
-            token: resume.token.clone(),
-        },
-    )
-    .await;
-    // Whether a client starts over after a refusal is its own choice; it never gets into the other's session.
-    for other in [foreign, unknown] {
-        match other {
-            Err(error) => assert_eq!(error.kind(), "SessionRefused"),
-            Ok(client) => {
-                assert!(!client.session().resumed);
-                assert_eq!(client.eval("typeof kept").await.unwrap().value, "undefined");
-            }
-        }
-    }
-    let again = resume_as("token-a", resume).await.unwrap();
+    let foreign = refusal(&resume.id).await;
+    assert_eq!(foreign["data"]["kind"], "SessionRefused");
+    assert_eq!(foreign, refusal("sess_none").await);
+    let again = Client::builder()
+        .token("token-a")
+        .session(resume)
+        .connect(format!("ws://{address}/"));
+    let again = again.await.unwrap();
     assert!(again.session().resumed);
     assert_eq!(again.eval("kept + 1").await.unwrap().value, 42);
 }

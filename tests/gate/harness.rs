@@ -3,14 +3,18 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use futures_util::{SinkExt as _, StreamExt as _};
 use scomp::binding::{BindingLimits, Package, handler};
 use scomp::client::{Client, ClientError};
 use scomp::quota::Quotas;
 use scomp::scomp::declaration::Declaration;
 use scomp::server::settings::{AuthSettings, OriginSettings, TokenSettings};
 use scomp::server::{Gate, Server, ServerBuilder};
+use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
 /// Longer than anything here takes on a busy machine.
 pub const WAIT_MAX: Duration = Duration::from_secs(20);
@@ -70,6 +74,17 @@ pub async fn connect(address: SocketAddr, token: &str) -> Result<Client, ClientE
         .token(token)
         .connect(format!("ws://{address}/"))
         .await
+}
+
+/// Sends one message as the holder of that token: the answer to it.
+pub async fn ask(address: SocketAddr, token: &str, message: &Value) -> Value {
+    let mut request = format!("ws://{address}/").into_client_request().unwrap();
+    let bearer = format!("Bearer {token}").parse().unwrap();
+    request.headers_mut().insert("authorization", bearer);
+    let (mut socket, _) = tokio_tungstenite::connect_async(request).await.unwrap();
+    socket.send(Message::text(message.to_string())).await.unwrap();
+    let answer = tokio::time::timeout(WAIT_MAX, socket.next()).await.unwrap();
+    serde_json::from_str(answer.unwrap().unwrap().to_text().unwrap()).unwrap()
 }
 
 /// `GET path` with these header lines: the head of the answer and what follows it, as far as it has come.
