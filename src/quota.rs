@@ -108,8 +108,8 @@ pub struct SessionSlot {
     memory_bytes: usize,
 }
 
-/// One waiting eval's place in the account, until dropped.
-#[derive(Debug)]
+/// One waiting eval's place in the account, until dropped; the default one is that of an eval that need not wait.
+#[derive(Debug, Default)]
 pub struct EvalSlot(Option<Arc<Account>>);
 
 impl Drop for SessionSlot {
@@ -168,14 +168,17 @@ impl Account {
         })
     }
 
-    /// Room for one more waiting eval, and CPU time left to run it.
-    pub fn queue_eval(self: &Arc<Self>, now: Instant) -> Result<EvalSlot, QuotaExceeded> {
-        if let Some(cpu) = &self.cpu {
-            cpu.lock().positive(now).map_err(|retry_after| QuotaExceeded {
-                resource: Resource::Cpu,
-                retry_after,
-            })?;
-        }
+    /// Whether CPU time is left for one more eval.
+    pub fn check_cpu(&self, now: Instant) -> Result<(), QuotaExceeded> {
+        let Some(cpu) = &self.cpu else { return Ok(()) };
+        cpu.lock().positive(now).map_err(|retry_after| QuotaExceeded {
+            resource: Resource::Cpu,
+            retry_after,
+        })
+    }
+
+    /// Room for one more waiting eval.
+    pub fn queue_eval(self: &Arc<Self>) -> Result<EvalSlot, QuotaExceeded> {
         let Some(max) = self.quotas.queued_evals_max else {
             return Ok(EvalSlot(None));
         };
@@ -302,17 +305,14 @@ mod tests {
 
     #[test]
     fn waiting_evals_past_the_quota_are_refused_until_one_runs() {
-        let (account, now) = account(Quotas {
+        let (account, _) = account(Quotas {
             queued_evals_max: Some(1),
             ..Quotas::default()
         });
-        let slot = account.queue_eval(now).unwrap();
-        assert_eq!(
-            account.queue_eval(now).unwrap_err().resource,
-            Resource::QueuedEvals
-        );
+        let slot = account.queue_eval().unwrap();
+        assert_eq!(account.queue_eval().unwrap_err().resource, Resource::QueuedEvals);
         drop(slot);
-        assert!(account.queue_eval(now).is_ok());
+        assert!(account.queue_eval().is_ok());
     }
 
     #[test]
@@ -322,15 +322,15 @@ mod tests {
             ..Quotas::default()
         });
         account.charge_cpu(Duration::from_secs(5), now);
-        assert!(account.queue_eval(now).is_ok());
+        assert!(account.check_cpu(now).is_ok());
         account.charge_cpu(Duration::from_secs(2), now);
-        let refusal = account.queue_eval(now).unwrap_err();
+        let refusal = account.check_cpu(now).unwrap_err();
         assert_eq!(
             (refusal.resource, refusal.retry_after.as_secs()),
             (Resource::Cpu, 10)
         );
-        assert!(account.queue_eval(now + Duration::from_secs(9)).is_err());
-        assert!(account.queue_eval(now + Duration::from_millis(10_001)).is_ok());
+        assert!(account.check_cpu(now + Duration::from_secs(9)).is_err());
+        assert!(account.check_cpu(now + Duration::from_millis(10_001)).is_ok());
     }
 
     #[test]
@@ -367,8 +367,9 @@ mod tests {
     fn an_account_without_quotas_refuses_nothing() {
         let (account, now) = account(Quotas::default());
         account.charge_cpu(Duration::from_secs(1_000), now);
+        assert!(account.check_cpu(now).is_ok());
         let slots: Vec<_> = (0..100)
-            .map(|_| (account.open_session(1 << 30), account.queue_eval(now)))
+            .map(|_| (account.open_session(1 << 30), account.queue_eval()))
             .collect();
         assert!(
             slots

@@ -32,9 +32,15 @@ struct Meters {
     evals_queued: Gauge,
     slices: Counter,
     references: Gauge,
-    /// Counters with labels, by family, first and second label.
-    labelled: RwLock<HashMap<(&'static str, String, &'static str), Counter>>,
-    binding_seconds: RwLock<HashMap<String, Histogram>>,
+    /// Counters with a label, by family and label.
+    labelled: RwLock<HashMap<(&'static str, &'static str), Counter>>,
+    bindings: RwLock<HashMap<String, BindingMeters>>,
+}
+
+/// What is counted of one binding.
+struct BindingMeters {
+    seconds: Histogram,
+    outcomes: HashMap<&'static str, Counter>,
 }
 
 impl Meters {
@@ -65,67 +71,74 @@ impl Meters {
             slices,
             references,
             labelled: RwLock::default(),
-            binding_seconds: RwLock::default(),
+            bindings: RwLock::default(),
         }
     }
 
-    fn count(&self, family: Family, first: &str, second: &'static str) {
-        let key = (family.name, first.to_owned(), second);
+    fn count(&self, family: Family, label: &'static str) {
+        let key = (family.name, label);
         if let Some(counter) = self.labelled.read().get(&key) {
             return counter.increment(1);
         }
-        let mut labels = vec![metrics::Label::new(family.first, key.1.clone())];
-        labels.extend(
-            family
-                .second
-                .map(|name| metrics::Label::from_static_parts(name, second)),
+        let counter = with_local_recorder(
+            &self.recorder,
+            || metrics::counter!(family.name, family.label => label),
         );
-        let counter = with_local_recorder(&self.recorder, || metrics::counter!(family.name, labels));
         counter.increment(1);
         self.labelled.write().insert(key, counter);
     }
 
-    fn time_binding(&self, binding: &str, took: Duration) {
-        if let Some(histogram) = self.binding_seconds.read().get(binding) {
-            return histogram.record(took);
+    fn count_binding(&self, binding: &str, outcome: &'static str, took: Duration) {
+        if let Some(meters) = self.bindings.read().get(binding)
+            && let Some(counter) = meters.outcomes.get(outcome)
+        {
+            meters.seconds.record(took);
+            return counter.increment(1);
         }
         let name = binding.to_owned();
-        let histogram = with_local_recorder(
-            &self.recorder,
-            || metrics::histogram!("scomp_binding_duration_seconds", "binding" => name.clone()),
-        );
-        histogram.record(took);
-        self.binding_seconds.write().insert(name, histogram);
+        let (seconds, counter) = with_local_recorder(&self.recorder, || {
+            (
+                metrics::histogram!("scomp_binding_duration_seconds", "binding" => name.clone()),
+                metrics::counter!("scomp_binding_calls_total", "binding" => name.clone(), "outcome" => outcome),
+            )
+        });
+        seconds.record(took);
+        counter.increment(1);
+        let mut bindings = self.bindings.write();
+        let outcomes = HashMap::new();
+        let meters = bindings
+            .entry(name)
+            .or_insert(BindingMeters { seconds, outcomes });
+        meters.outcomes.insert(outcome, counter);
     }
 }
 
-/// A counter with one or two labels.
+/// Counters that differ by one label.
 #[derive(Clone, Copy)]
 struct Family {
     name: &'static str,
-    first: &'static str,
-    second: Option<&'static str>,
+    label: &'static str,
 }
 
 const EVALS: Family = Family {
     name: "scomp_evals_total",
-    first: "outcome",
-    second: None,
+    label: "outcome",
 };
-const BINDING_CALLS: Family = Family {
-    name: "scomp_binding_calls_total",
-    first: "binding",
-    second: Some("outcome"),
+const CLIENT_CALLS: Family = Family {
+    name: "scomp_client_calls_total",
+    label: "outcome",
 };
 const REFUSALS: Family = Family {
     name: "scomp_refusals_total",
-    first: "reason",
-    second: None,
+    label: "reason",
+};
+const CLOSES: Family = Family {
+    name: "scomp_closes_total",
+    label: "code",
 };
 const STRAYS: Family = Family {
     name: "scomp_stray_messages_total",
-    first: "kind",
-    second: None,
+    label: "kind",
 };
 const AUDIT_DROPPED: &str = "scomp_audit_dropped_total";
 
@@ -138,7 +151,10 @@ fn describe() {
     metrics::describe_gauge!("scomp_evals_queued", "Evals that wait for their turn");
     metrics::describe_counter!("scomp_slices_total", "Stretches of JavaScript that ran");
     metrics::describe_gauge!("scomp_references", "Live function references, both ways");
-    metrics::describe_counter!(BINDING_CALLS.name, "Calls of server bindings, by outcome");
+    metrics::describe_counter!(
+        "scomp_binding_calls_total",
+        "Calls of server bindings, by outcome"
+    );
     metrics::describe_histogram!(
         "scomp_binding_duration_seconds",
         "Time of a server binding's call"
@@ -147,6 +163,11 @@ fn describe() {
         REFUSALS.name,
         "Connections, sessions and requests that were refused"
     );
+    metrics::describe_counter!(
+        CLIENT_CALLS.name,
+        "Calls of the client's bindings and functions, by outcome"
+    );
+    metrics::describe_counter!(CLOSES.name, "Connections that we closed, by WebSocket close code");
     metrics::describe_counter!(STRAYS.name, "Messages that meant nothing to us");
     metrics::describe_counter!(AUDIT_DROPPED, "Audit records lost because the disk was too slow");
 }
@@ -157,7 +178,7 @@ pub(crate) fn eval_finished(eval: u64, error: Option<&ErrorObject>, took: Durati
     METERS.eval_seconds.record(took);
     match error {
         None => METERS.evals_ok.increment(1),
-        Some(error) => METERS.count(EVALS, outcome_name(Some(error)), ""),
+        Some(error) => METERS.count(EVALS, outcome_name(Some(error))),
     }
 }
 
@@ -168,18 +189,40 @@ pub(crate) fn slice_ran() {
 
 /// A server binding was called.
 pub(crate) fn binding_called(binding: &str, outcome: &'static str, took: Duration) {
-    METERS.count(BINDING_CALLS, binding, outcome);
-    METERS.time_binding(binding, took);
+    METERS.count_binding(binding, outcome, took);
+}
+
+/// A call to the client is over. Its name is the client's own and therefore no label.
+pub(crate) fn client_called(error: Option<&ErrorObject>) {
+    METERS.count(CLIENT_CALLS, outcome_name(error));
+}
+
+/// We closed a connection.
+pub(crate) fn closed(code: u16) {
+    let code = match code {
+        1000 => "1000",
+        1001 => "1001",
+        1002 => "1002",
+        1003 => "1003",
+        1007 => "1007",
+        1008 => "1008",
+        1009 => "1009",
+        1011 => "1011",
+        1013 => "1013",
+        4001 => "4001",
+        _ => "other",
+    };
+    METERS.count(CLOSES, code);
 }
 
 /// Something was refused.
 pub(crate) fn refused(reason: &'static str) {
-    METERS.count(REFUSALS, reason, "");
+    METERS.count(REFUSALS, reason);
 }
 
 /// A message came that means nothing.
 pub(crate) fn stray(kind: &'static str) {
-    METERS.count(STRAYS, kind, "");
+    METERS.count(STRAYS, kind);
 }
 
 /// An audit record was lost.

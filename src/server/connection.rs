@@ -93,6 +93,7 @@ pub(crate) async fn drive<T: Transport>(transport: T, terms: Terms) {
         connection.terms.directory.release(&hold).await;
     }
     if let End::Close(code, reason) = end {
+        observe::closed(code);
         connection.close(code, reason).await;
     }
 }
@@ -218,7 +219,10 @@ impl<T: Transport> Connection<T> {
                 }
             },
             Effect::Handshake { request, params } => {
-                let outcome = self.terms.directory.open(&self.terms.principal, params).await;
+                let outcome = match self.over_quota.take() {
+                    Some(exceeded) => Err(refusal(exceeded)),
+                    None => self.terms.directory.open(&self.terms.principal, params).await,
+                };
                 let text = match &outcome {
                     Ok(hold) => self.peer.on_handshake(&request, Ok(&hold.welcome)),
                     Err(error) => self.peer.on_handshake::<()>(&request, Err(error)),
@@ -241,9 +245,7 @@ impl<T: Transport> Connection<T> {
             SessionCommand::Eval { request, .. } | SessionCommand::Invoke { request, .. } => request.clone(),
             SessionCommand::Answer { .. } | SessionCommand::Release { .. } => return None,
         };
-        let exceeded = self.over_quota.take()?;
-        observe::refused(exceeded.resource.name());
-        let outcome = Err(exceeded.into());
+        let outcome = Err(refusal(self.over_quota.take()?));
         match self.peer.on_event(SessionEvent::Answered { request, outcome })? {
             Effect::Send(text) => Some(text),
             Effect::Handshake { .. } | Effect::Command(_) | Effect::Close(..) | Effect::Ignored(_) => None,
@@ -318,4 +320,9 @@ impl<T: Transport> Connection<T> {
         // Whoever does not answer the goodbye is gone all the same.
         let _ = timeout(CLOSE_WAIT_MAX, goodbye).await;
     }
+}
+
+fn refusal(exceeded: QuotaExceeded) -> ErrorObject {
+    observe::refused(exceeded.resource.name());
+    exceeded.into()
 }

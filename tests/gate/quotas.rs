@@ -6,7 +6,7 @@ use scomp::client::{Client, ClientError};
 use scomp::limits::Limits;
 use scomp::quota::Quotas;
 use scomp::scomp::methods::EvalParams;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::harness::{WAIT_MAX, builder, connect, gate, start};
@@ -133,6 +133,9 @@ async fn evals_that_wait_are_counted_over_all_sessions() {
         code: code.to_owned(),
         ..EvalParams::default()
     };
+    // Two at once: the first does not wait, so the second may.
+    let (one, two) = tokio::join!(client.eval("1"), client.eval("2"));
+    assert_eq!((one.unwrap().value, two.unwrap().value), (json!(1), json!(2)));
     let running = client.start_eval(params("await hold(null)")).await.unwrap();
     running_rx.recv().await.unwrap();
     let waiting = client.start_eval(params("'waited'")).await.unwrap();

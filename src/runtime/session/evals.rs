@@ -136,7 +136,12 @@ impl Session {
             return Err(ErrorObject::new(Kind::QueueFull, message));
         }
         let account = &self.parts.scope.principal.account;
-        account.queue_eval(Instant::now()).map_err(|exceeded| {
+        let waits = self.evals.running.is_some() || !self.evals.queue.is_empty();
+        let admitted = account.check_cpu(Instant::now()).and_then(|()| match waits {
+            true => account.queue_eval(),
+            false => Ok(EvalSlot::default()),
+        });
+        admitted.map_err(|exceeded| {
             observe::refused(exceeded.resource.name());
             exceeded.into()
         })
