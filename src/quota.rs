@@ -78,10 +78,7 @@ impl From<QuotaExceeded> for ErrorObject {
         let retry_after_ms = exceeded.retry_after.as_nanos().div_ceil(1_000_000);
         Self::new(Kind::Busy, exceeded.to_string())
             .with("quota", exceeded.resource.name())
-            .with(
-                "retryAfterMs",
-                u64::try_from(retry_after_ms).unwrap_or(u64::MAX).max(1),
-            )
+            .with("retryAfterMs", u64::try_from(retry_after_ms).unwrap_or(u64::MAX).max(1))
     }
 }
 
@@ -138,21 +135,13 @@ impl Account {
             let burst = quotas.messages_burst.unwrap_or(per_second).max(1.0);
             Mutex::new(Bucket::new(burst, per_second, now))
         });
-        Self {
-            quotas,
-            held: Mutex::default(),
-            cpu,
-            messages,
-        }
+        Self { quotas, held: Mutex::default(), cpu, messages }
     }
 
     /// Room for one more session with that much memory.
     pub fn open_session(self: &Arc<Self>, memory_bytes: usize) -> Result<SessionSlot, QuotaExceeded> {
         let mut held = self.held.lock();
-        let full = |resource| QuotaExceeded {
-            resource,
-            retry_after: HELD_RETRY,
-        };
+        let full = |resource| QuotaExceeded { resource, retry_after: HELD_RETRY };
         if self.quotas.sessions_max.is_some_and(|max| held.sessions >= max) {
             return Err(full(Resource::Sessions));
         }
@@ -162,19 +151,13 @@ impl Account {
         }
         held.sessions += 1;
         held.memory_bytes = memory_after;
-        Ok(SessionSlot {
-            account: Arc::clone(self),
-            memory_bytes,
-        })
+        Ok(SessionSlot { account: Arc::clone(self), memory_bytes })
     }
 
     /// Whether CPU time is left for one more eval.
     pub fn check_cpu(&self, now: Instant) -> Result<(), QuotaExceeded> {
         let Some(cpu) = &self.cpu else { return Ok(()) };
-        cpu.lock().positive(now).map_err(|retry_after| QuotaExceeded {
-            resource: Resource::Cpu,
-            retry_after,
-        })
+        cpu.lock().positive(now).map_err(|retry_after| QuotaExceeded { resource: Resource::Cpu, retry_after })
     }
 
     /// Room for one more waiting eval.
@@ -184,10 +167,7 @@ impl Account {
         };
         let mut held = self.held.lock();
         if held.queued_evals >= max {
-            return Err(QuotaExceeded {
-                resource: Resource::QueuedEvals,
-                retry_after: HELD_RETRY,
-            });
+            return Err(QuotaExceeded { resource: Resource::QueuedEvals, retry_after: HELD_RETRY });
         }
         held.queued_evals += 1;
         Ok(EvalSlot(Some(Arc::clone(self))))
@@ -205,10 +185,10 @@ impl Account {
         let Some(messages) = &self.messages else {
             return Ok(());
         };
-        messages.lock().take(now).map_err(|retry_after| QuotaExceeded {
-            resource: Resource::Messages,
-            retry_after,
-        })
+        messages
+            .lock()
+            .take(now)
+            .map_err(|retry_after| QuotaExceeded { resource: Resource::Messages, retry_after })
     }
 }
 
@@ -223,12 +203,7 @@ struct Bucket {
 
 impl Bucket {
     fn new(capacity: f64, per_second: f64, now: Instant) -> Self {
-        Self {
-            capacity,
-            per_second,
-            level: capacity,
-            filled_at: now,
-        }
+        Self { capacity, per_second, level: capacity, filled_at: now }
     }
 
     fn fill(&mut self, now: Instant) {
@@ -279,10 +254,7 @@ mod tests {
 
     #[test]
     fn sessions_past_the_quota_are_refused_until_one_ends() {
-        let (account, _) = account(Quotas {
-            sessions_max: Some(2),
-            ..Quotas::default()
-        });
+        let (account, _) = account(Quotas { sessions_max: Some(2), ..Quotas::default() });
         let first = account.open_session(1).unwrap();
         let _second = account.open_session(1).unwrap();
         assert_eq!(account.open_session(1).unwrap_err().resource, Resource::Sessions);
@@ -292,10 +264,7 @@ mod tests {
 
     #[test]
     fn memory_is_counted_by_the_sessions_limits() {
-        let (account, _) = account(Quotas {
-            memory_bytes_max: Some(100),
-            ..Quotas::default()
-        });
+        let (account, _) = account(Quotas { memory_bytes_max: Some(100), ..Quotas::default() });
         let slot = account.open_session(60).unwrap();
         assert!(account.open_session(40).is_ok());
         assert_eq!(account.open_session(41).unwrap_err().resource, Resource::Memory);
@@ -305,10 +274,7 @@ mod tests {
 
     #[test]
     fn waiting_evals_past_the_quota_are_refused_until_one_runs() {
-        let (account, _) = account(Quotas {
-            queued_evals_max: Some(1),
-            ..Quotas::default()
-        });
+        let (account, _) = account(Quotas { queued_evals_max: Some(1), ..Quotas::default() });
         let slot = account.queue_eval().unwrap();
         assert_eq!(account.queue_eval().unwrap_err().resource, Resource::QueuedEvals);
         drop(slot);
@@ -317,18 +283,12 @@ mod tests {
 
     #[test]
     fn overdrawn_cpu_time_is_waited_out() {
-        let (account, now) = account(Quotas {
-            cpu_seconds_per_minute: Some(6.0),
-            ..Quotas::default()
-        });
+        let (account, now) = account(Quotas { cpu_seconds_per_minute: Some(6.0), ..Quotas::default() });
         account.charge_cpu(Duration::from_secs(5), now);
         assert!(account.check_cpu(now).is_ok());
         account.charge_cpu(Duration::from_secs(2), now);
         let refusal = account.check_cpu(now).unwrap_err();
-        assert_eq!(
-            (refusal.resource, refusal.retry_after.as_secs()),
-            (Resource::Cpu, 10)
-        );
+        assert_eq!((refusal.resource, refusal.retry_after.as_secs()), (Resource::Cpu, 10));
         assert!(account.check_cpu(now + Duration::from_secs(9)).is_err());
         assert!(account.check_cpu(now + Duration::from_millis(10_001)).is_ok());
     }
@@ -351,10 +311,7 @@ mod tests {
 
     #[test]
     fn a_refusal_is_busy_and_says_when_to_come_back() {
-        let refusal = QuotaExceeded {
-            resource: Resource::Cpu,
-            retry_after: Duration::from_micros(1_200),
-        };
+        let refusal = QuotaExceeded { resource: Resource::Cpu, retry_after: Duration::from_micros(1_200) };
         let error = ErrorObject::from(refusal);
         assert!(error.is(Kind::Busy));
         assert_eq!(
@@ -368,14 +325,8 @@ mod tests {
         let (account, now) = account(Quotas::default());
         account.charge_cpu(Duration::from_secs(1_000), now);
         assert!(account.check_cpu(now).is_ok());
-        let slots: Vec<_> = (0..100)
-            .map(|_| (account.open_session(1 << 30), account.queue_eval()))
-            .collect();
-        assert!(
-            slots
-                .iter()
-                .all(|(session, eval)| session.is_ok() && eval.is_ok())
-        );
+        let slots: Vec<_> = (0..100).map(|_| (account.open_session(1 << 30), account.queue_eval())).collect();
+        assert!(slots.iter().all(|(session, eval)| session.is_ok() && eval.is_ok()));
         assert!((0..1_000).all(|_| account.count_message(now).is_ok()));
     }
 }

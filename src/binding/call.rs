@@ -89,9 +89,7 @@ impl Natives {
 
 impl std::fmt::Debug for Natives {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Natives")
-            .field("live", &self.live.lock().len())
-            .finish_non_exhaustive()
+        f.debug_struct("Natives").field("live", &self.live.lock().len()).finish_non_exhaustive()
     }
 }
 
@@ -119,22 +117,13 @@ pub struct Call {
 impl Call {
     /// Calls a binding of the client, or another one of the server.
     pub async fn invoke(&self, binding: &str, input: Value) -> Result<Value, BindingError> {
-        self.link
-            .request(
-                Target::Binding(binding.to_owned()),
-                Payload::Input(input),
-                self.depth + 1,
-            )
-            .await
+        self.link.request(Target::Binding(binding.to_owned()), Payload::Input(input), self.depth + 1).await
     }
 
     /// The function at a place of the input, to be called or kept.
     pub fn function(&self, place: &Value) -> Option<FunctionRef> {
         let id = place.get("$fn")?.as_str()?;
-        self.functions
-            .iter()
-            .find(|function| function.0.id == id)
-            .cloned()
+        self.functions.iter().find(|function| function.0.id == id).cloned()
     }
 
     /// Makes a function that the script (or the client) can call; put the result into the output or an argument.
@@ -148,12 +137,7 @@ impl HostLink {
     async fn request(&self, target: Target, payload: Payload, depth: u32) -> Result<Value, BindingError> {
         let gone = || BindingError::of_kind(Kind::PeerGone, "the session is gone");
         let (reply_tx, reply_rx) = oneshot::channel();
-        let request = HostRequest {
-            target,
-            payload,
-            depth,
-            reply_tx,
-        };
+        let request = HostRequest { target, payload, depth, reply_tx };
         self.requests_tx.send(request).await.map_err(|_| gone())?;
         reply_rx.await.map_err(|_| gone())?.map_err(BindingError::from)
     }
@@ -178,10 +162,7 @@ impl FunctionRef {
     /// Calls it. `depth` is that of the call it is made for, 0 when it is made for none.
     pub async fn call(&self, arguments: Vec<Value>, depth: u32) -> Result<Value, BindingError> {
         let target = Target::Reference(self.0.id.clone());
-        self.0
-            .link
-            .request(target, Payload::Args(arguments), depth + 1)
-            .await
+        self.0.link.request(target, Payload::Args(arguments), depth + 1).await
     }
 }
 

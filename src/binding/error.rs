@@ -18,11 +18,7 @@ impl BindingError {
 
     /// A failure with a code of the handler's own.
     pub fn with_code(code: i64, message: impl Into<String>) -> Self {
-        Self(ErrorObject {
-            code,
-            message: message.into(),
-            data: None,
-        })
+        Self(ErrorObject { code, message: message.into(), data: None })
     }
 
     /// A failure of one of the stable kinds.

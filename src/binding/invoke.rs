@@ -36,12 +36,7 @@ impl Binding {
         let decision = policy.decide(&self.declaration.name, &self.declaration.effects);
         let decided = decision.name();
         let outcome = self.perform(input, call, caller, decision).await;
-        self.put_down(
-            &session,
-            decided,
-            observe::outcome_name(outcome.as_ref().err()),
-            started,
-        );
+        self.put_down(&session, decided, observe::outcome_name(outcome.as_ref().err()), started);
         outcome
     }
 
@@ -78,10 +73,7 @@ impl Binding {
         check(self.input.as_ref(), &input)
             .map_err(|failures| invalid(Kind::InvalidInput, name, "input", &failures))?;
         let Ok(_slot) = Arc::clone(&self.slots).try_acquire_owned() else {
-            return Err(ErrorObject::new(
-                Kind::Busy,
-                format!("{name}: too many calls at once"),
-            ));
+            return Err(ErrorObject::new(Kind::Busy, format!("{name}: too many calls at once")));
         };
         let output = self.run(input, call).await?;
         check(self.output.as_ref(), &output)
@@ -110,10 +102,7 @@ impl Binding {
             Ok(result) => result.map_err(BindingError::into_object),
             Err(_) => {
                 tracing::error!(binding = %name, "the handler panicked");
-                Err(ErrorObject::new(
-                    Kind::BindingError,
-                    format!("{name}: the handler failed"),
-                ))
+                Err(ErrorObject::new(Kind::BindingError, format!("{name}: the handler failed")))
             }
         }
     }
@@ -141,12 +130,7 @@ impl Binding {
         let refused = |why: &str| Err(ErrorObject::new(Kind::PermissionDenied, format!("{name}: {why}")));
         match call.invoke("approve", question).await {
             Ok(answer) if answer.get("allow") == Some(&Value::Bool(true)) => Ok(()),
-            Ok(answer) => refused(
-                answer
-                    .get("reason")
-                    .and_then(Value::as_str)
-                    .unwrap_or("not approved"),
-            ),
+            Ok(answer) => refused(answer.get("reason").and_then(Value::as_str).unwrap_or("not approved")),
             Err(error) => refused(&format!("no approval: {}", error.into_object().message)),
         }
     }
@@ -158,12 +142,8 @@ fn check(schema: Option<&Schema>, value: &Value) -> Result<(), Vec<Failure>> {
 
 /// The error for a value that breaks its schema; `place` is `input` or `output`.
 pub fn invalid(kind: Kind, name: &str, place: &str, failures: &[Failure]) -> ErrorObject {
-    let first = failures
-        .first()
-        .map(|failure| format!("{}: {}", failure.path, failure.message));
-    let errors: Vec<Value> = failures
-        .iter()
-        .map(|failure| json!({"path": failure.path, "message": failure.message}))
-        .collect();
+    let first = failures.first().map(|failure| format!("{}: {}", failure.path, failure.message));
+    let errors: Vec<Value> =
+        failures.iter().map(|failure| json!({"path": failure.path, "message": failure.message})).collect();
     ErrorObject::new(kind, format!("{name}: {place}{}", first.unwrap_or_default())).with("errors", errors)
 }

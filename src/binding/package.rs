@@ -20,10 +20,7 @@ pub struct Package {
 impl Package {
     /// An empty package.
     pub fn new(name: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            bindings: Vec::new(),
-        }
+        Self { name: name.into(), bindings: Vec::new() }
     }
 
     /// Adds a binding with a declaration made by hand.
@@ -45,21 +42,9 @@ impl Package {
             .into_iter()
             .enumerate()
             .filter_map(|(index, (declaration, limits, handler))| {
-                registry
-                    .add(
-                        declaration,
-                        &limits,
-                        handler,
-                        &self.name,
-                        &format!("/bindings/{index}"),
-                    )
-                    .err()
+                registry.add(declaration, &limits, handler, &self.name, &format!("/bindings/{index}")).err()
             })
             .collect();
-        if problems.is_empty() {
-            Ok(())
-        } else {
-            Err(PackageError(problems))
-        }
+        if problems.is_empty() { Ok(()) } else { Err(PackageError(problems)) }
     }
 }

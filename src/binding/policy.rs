@@ -51,9 +51,7 @@ impl Policy {
         if let Some(allowed) = &self.allow
             && let Some(effect) = effects.iter().find(|effect| !allowed.contains(*effect))
         {
-            return Decision::Deny(format!(
-                "{binding} has the effect `{effect}`, which is not allowed here"
-            ));
+            return Decision::Deny(format!("{binding} has the effect `{effect}`, which is not allowed here"));
         }
         if self.approve.contains(binding) || effects.iter().any(|effect| self.approve.contains(effect)) {
             return Decision::Ask;
@@ -76,11 +74,7 @@ pub struct Principal {
 impl Principal {
     /// Somebody with an account of their own.
     pub fn new(name: impl Into<String>, policy: Policy, quotas: Quotas) -> Self {
-        Self {
-            name: name.into(),
-            policy,
-            account: Arc::new(Account::new(quotas, Instant::now())),
-        }
+        Self { name: name.into(), policy, account: Arc::new(Account::new(quotas, Instant::now())) }
     }
 
     /// Whoever connects when no token is configured.
@@ -99,15 +93,9 @@ mod tests {
 
     #[test]
     fn an_effect_outside_the_allowed_ones_is_denied() {
-        let policy = Policy {
-            allow: Some(set(&["read"])),
-            ..Policy::default()
-        };
+        let policy = Policy { allow: Some(set(&["read"])), ..Policy::default() };
         assert_eq!(policy.decide("kv.get", &["read".into()]), Decision::Allow);
-        assert!(matches!(
-            policy.decide("kv.set", &["read".into(), "write".into()]),
-            Decision::Deny(_)
-        ));
+        assert!(matches!(policy.decide("kv.set", &["read".into(), "write".into()]), Decision::Deny(_)));
     }
 
     #[test]
@@ -119,9 +107,6 @@ mod tests {
         };
         assert_eq!(policy.decide("mail.send", &["external".into()]), Decision::Ask);
         assert_eq!(policy.decide("kv.delete", &[]), Decision::Ask);
-        assert!(matches!(
-            policy.decide("http.request", &["external".into()]),
-            Decision::Deny(_)
-        ));
+        assert!(matches!(policy.decide("http.request", &["external".into()]), Decision::Deny(_)));
     }
 }

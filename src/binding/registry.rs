@@ -50,9 +50,7 @@ pub struct Binding {
 
 impl std::fmt::Debug for Binding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Binding")
-            .field("name", &self.declaration.name)
-            .finish_non_exhaustive()
+        f.debug_struct("Binding").field("name", &self.declaration.name).finish_non_exhaustive()
     }
 }
 

@@ -89,24 +89,16 @@ impl Schema {
         let validator = on_stack_for(depth * METASCHEMA_FRAMES, || build(schema, shape.pattern_count))
             .map_err(|_| refused("", "no thread to compile the schema on"))?
             .map_err(|error| build_error(&error, &shape))?;
-        Ok(Self {
-            validator,
-            shape,
-            work,
-        })
+        Ok(Self { validator, shape, work })
     }
 
     /// Holds a value against the schema; the failures are listed in the schema's order.
     pub fn check(&self, instance: &Value) -> Result<(), Vec<Failure>> {
         let Some(depth) = depth_within(instance, INSTANCE_DEPTH_MAX) else {
-            return Err(vec![Failure::at_root(format!(
-                "expected at most {INSTANCE_DEPTH_MAX} levels"
-            ))]);
+            return Err(vec![Failure::at_root(format!("expected at most {INSTANCE_DEPTH_MAX} levels"))]);
         };
         if !self.work.is_affordable(instance, CHECK_STEPS_MAX) {
-            return Err(vec![Failure::at_root(
-                "too large a value for a schema with so many alternatives",
-            )]);
+            return Err(vec![Failure::at_root("too large a value for a schema with so many alternatives")]);
         }
         on_stack_for(self.work.in_place_depth * depth, || self.check_here(instance))
             .unwrap_or_else(|_| Err(vec![Failure::at_root("no thread to check the value on")]))
@@ -117,9 +109,7 @@ impl Schema {
             return Ok(());
         }
         if !work::is_walk_within(&self.shape, instance, LISTING_STEPS_MAX) {
-            return Err(vec![Failure::at_root(
-                "does not match the schema; too large to say where",
-            )]);
+            return Err(vec![Failure::at_root("does not match the schema; too large to say where")]);
         }
         Err(failure::list(self.validator.iter_errors(instance)))
     }
@@ -140,19 +130,15 @@ fn build(schema: &Value, pattern_count: usize) -> Result<Validator, ValidationEr
         .backtrack_limit(PATTERN_BACKTRACKS_MAX)
         .size_limit(pattern_bytes)
         .dfa_size_limit(pattern_bytes.min(1 << 20));
-    jsonschema::options()
-        .with_retriever(NothingRemote)
-        .with_pattern_options(patterns)
-        .build(schema)
+    jsonschema::options().with_retriever(NothingRemote).with_pattern_options(patterns).build(schema)
 }
 
 /// The crate would quietly follow another draft's rules.
 fn refuse_other_drafts(schema: &Value) -> Result<(), SchemaError> {
     match schema.get("$schema").and_then(Value::as_str) {
-        Some(draft) if draft.trim_end_matches('#') != DRAFT_2020_12 => Err(refused(
-            "/$schema",
-            format!("expected {DRAFT_2020_12}, got {}", failure::shortened(draft)),
-        )),
+        Some(draft) if draft.trim_end_matches('#') != DRAFT_2020_12 => {
+            Err(refused("/$schema", format!("expected {DRAFT_2020_12}, got {}", failure::shortened(draft))))
+        }
         _ => Ok(()),
     }
 }
@@ -175,9 +161,7 @@ fn on_stack_for<T: Send>(frames: usize, run: impl FnOnce() -> T + Send) -> std::
         return Ok(run());
     }
     std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new()
-            .stack_size(DEEP_STACK_BYTES)
-            .spawn_scoped(scope, run)?;
+        let thread = std::thread::Builder::new().stack_size(DEEP_STACK_BYTES).spawn_scoped(scope, run)?;
         thread.join().map_err(|_| std::io::Error::other("panicked"))
     })
 }
@@ -207,10 +191,7 @@ fn is_nested(value: &&Value) -> bool {
 }
 
 fn refused(path: impl Into<String>, message: impl Into<String>) -> SchemaError {
-    SchemaError {
-        path: path.into(),
-        message: message.into(),
-    }
+    SchemaError { path: path.into(), message: message.into() }
 }
 
 #[cfg(test)]

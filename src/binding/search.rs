@@ -70,11 +70,7 @@ pub fn search(bindings: &[Declaration], query: &str, limit: usize) -> Vec<Hit> {
 }
 
 fn score(binding: &Declaration, query: &str, words: &[String]) -> u32 {
-    let exact = if binding.name.eq_ignore_ascii_case(query) {
-        SCORE_EXACT_NAME
-    } else {
-        0
-    };
+    let exact = if binding.name.eq_ignore_ascii_case(query) { SCORE_EXACT_NAME } else { 0 };
     let name = split_words(&binding.name);
     let description = binding.description.as_deref().unwrap_or_default();
     let description = split_words(cut(description, DESCRIPTION_SEARCHED_BYTES_MAX));
@@ -84,11 +80,7 @@ fn score(binding: &Declaration, query: &str, words: &[String]) -> u32 {
         .map(|word| {
             best(word, &name, SCORE_NAME_WORD, SCORE_NAME_PART)
                 + best(word, &description, SCORE_DESCRIPTION_WORD, SCORE_DESCRIPTION_PART)
-                + if properties.contains(word) {
-                    SCORE_PROPERTY
-                } else {
-                    0
-                }
+                + if properties.contains(word) { SCORE_PROPERTY } else { 0 }
         })
         .sum();
     exact + found
@@ -178,34 +170,15 @@ mod tests {
             ..Declaration::named(name)
         };
         vec![
-            binding(
-                "listOrders",
-                "List the newest orders.",
-                json!({"properties": {"pageSize": {}}}),
-            ),
-            binding(
-                "getOrder",
-                "Fetch an order by ID.",
-                json!({"properties": {"id": {"type": "string"}}}),
-            ),
-            binding(
-                "memory.transact",
-                "Write facts to the store.",
-                json!({"$defs": {"Fact": {}}}),
-            ),
-            binding(
-                "kv.delete",
-                "Forget a key.",
-                json!({"anyOf": [{"properties": {"prefix": {}}}]}),
-            ),
+            binding("listOrders", "List the newest orders.", json!({"properties": {"pageSize": {}}})),
+            binding("getOrder", "Fetch an order by ID.", json!({"properties": {"id": {"type": "string"}}})),
+            binding("memory.transact", "Write facts to the store.", json!({"$defs": {"Fact": {}}})),
+            binding("kv.delete", "Forget a key.", json!({"anyOf": [{"properties": {"prefix": {}}}]})),
         ]
     }
 
     fn found(query: &str) -> Vec<String> {
-        search(&shop(), query, 10)
-            .into_iter()
-            .map(|hit| hit.name)
-            .collect()
+        search(&shop(), query, 10).into_iter().map(|hit| hit.name).collect()
     }
 
     #[test]
@@ -233,10 +206,7 @@ mod tests {
     #[test]
     fn equal_scores_are_ordered_by_name_and_cut_at_the_limit() {
         let bindings: Vec<_> = ["b.find", "a.find", "c.find"].map(Declaration::named).into();
-        let names: Vec<_> = search(&bindings, "find", 2)
-            .into_iter()
-            .map(|hit| hit.name)
-            .collect();
+        let names: Vec<_> = search(&bindings, "find", 2).into_iter().map(|hit| hit.name).collect();
         assert_eq!(names, ["a.find", "b.find"]);
     }
 

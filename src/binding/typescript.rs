@@ -19,10 +19,8 @@ use types::{Document, Types};
 
 /// One `.d.ts` text for all bindings. One whose name breaks the rules cannot be called, so it is left out.
 pub fn declarations(bindings: &[Declaration]) -> String {
-    let callable: Vec<&Declaration> = bindings
-        .iter()
-        .filter(|binding| names::check(&binding.name).is_ok())
-        .collect();
+    let callable: Vec<&Declaration> =
+        bindings.iter().filter(|binding| names::check(&binding.name).is_ok()).collect();
     let mut types = Types::new(type_namespace(&callable));
     let mut root = Namespace::default();
     for binding in callable {
@@ -31,16 +29,8 @@ pub fn declarations(bindings: &[Declaration]) -> String {
     }
     let mut blocks = Vec::new();
     blocks.extend(types.into_namespace());
-    blocks.extend(
-        root.functions
-            .iter()
-            .map(|(name, function)| function.written("declare ", name)),
-    );
-    blocks.extend(
-        root.namespaces
-            .iter()
-            .map(|(name, inner)| inner.written("declare ", name)),
-    );
+    blocks.extend(root.functions.iter().map(|(name, function)| function.written("declare ", name)));
+    blocks.extend(root.namespaces.iter().map(|(name, inner)| inner.written("declare ", name)));
     let mut text = blocks.join("\n\n");
     text.push('\n');
     text
@@ -49,10 +39,7 @@ pub fn declarations(bindings: &[Declaration]) -> String {
 /// `Types`, unless a binding begins so.
 fn type_namespace(bindings: &[&Declaration]) -> String {
     let mut name = "Types".to_owned();
-    while bindings
-        .iter()
-        .any(|binding| binding.name.split('.').next() == Some(name.as_str()))
-    {
+    while bindings.iter().any(|binding| binding.name.split('.').next() == Some(name.as_str())) {
         name.push('_');
     }
     name
@@ -70,10 +57,7 @@ impl Function {
         let output = Document::new(binding.output.as_ref(), format!("{owner}Output")).type_text(types);
         let mut lines: Vec<String> = binding.description.iter().cloned().collect();
         if !binding.effects.is_empty() {
-            lines.push(format!(
-                "@effects {}",
-                binding.effects.join(", ").replace(['\r', '\n'], " ")
-            ));
+            lines.push(format!("@effects {}", binding.effects.join(", ").replace(['\r', '\n'], " ")));
         }
         Self {
             comment: doc_comment(&lines.join("\n")),
@@ -97,11 +81,9 @@ impl Namespace {
         match segments {
             [] => {}
             [name] => drop(self.functions.insert((*name).to_owned(), function)),
-            [first, rest @ ..] => self
-                .namespaces
-                .entry((*first).to_owned())
-                .or_default()
-                .insert(rest, function),
+            [first, rest @ ..] => {
+                self.namespaces.entry((*first).to_owned()).or_default().insert(rest, function)
+            }
         }
     }
 
@@ -113,10 +95,7 @@ impl Namespace {
         {
             return namespace.written(prefix, &format!("{heading}.{only}"));
         }
-        format!(
-            "{prefix}namespace {heading} {{\n{}\n}}",
-            indented(&self.members().join("\n"))
-        )
+        format!("{prefix}namespace {heading} {{\n{}\n}}", indented(&self.members().join("\n")))
     }
 
     /// A reserved word can be a property but not the name of a declaration, so such a member is declared under another
@@ -143,10 +122,8 @@ impl Namespace {
             members.push(namespace.written(&prefix, &name));
         }
         if !renames.is_empty() {
-            let exports: Vec<String> = renames
-                .iter()
-                .map(|(name, other)| format!("{other} as {name}"))
-                .collect();
+            let exports: Vec<String> =
+                renames.iter().map(|(name, other)| format!("{other} as {name}")).collect();
             members.push(format!("export {{ {} }};", exports.join(", ")));
         }
         members

@@ -35,10 +35,7 @@ pub(super) struct Settings {
 
 impl Settings {
     pub(super) fn introduction(&self) -> Introduction<'_> {
-        Introduction {
-            bindings: &self.declarations,
-            metadata: &self.metadata,
-        }
+        Introduction { bindings: &self.declarations, metadata: &self.metadata }
     }
 }
 
@@ -113,13 +110,7 @@ impl Builder {
         F: Fn(Value, CallContext) -> R + Send + Sync + 'static,
         R: Future<Output = Outcome> + Send + 'static,
     {
-        self.declare(
-            name,
-            description,
-            input_schema,
-            output_schema,
-            handler::of_binding(handle),
-        )
+        self.declare(name, description, input_schema, output_schema, handler::of_binding(handle))
     }
 
     /// Declares a binding with types of its own; input that does not fit them is refused.
@@ -141,13 +132,7 @@ impl Builder {
             print(line);
             std::future::ready(Ok(()))
         });
-        self.declare(
-            "console.write",
-            "Prints a line of the script's console.",
-            None,
-            None,
-            handler,
-        )
+        self.declare("console.write", "Prints a line of the script's console.", None, None, handler)
     }
 
     /// Is asked before a call that needs approval.
@@ -198,10 +183,7 @@ impl Builder {
 
     /// Connects to `ws://…` or `wss://…`.
     pub async fn connect(self, url: impl Into<String>) -> Result<Client, ClientError> {
-        let (url, token) = (
-            Arc::<str>::from(url.into()),
-            self.token.clone().map(Arc::<str>::from),
-        );
+        let (url, token) = (Arc::<str>::from(url.into()), self.token.clone().map(Arc::<str>::from));
         let message_bytes_max = self.settings.message_bytes_max;
         self.connect_with(move || {
             let (url, token) = (Arc::clone(&url), token.clone());

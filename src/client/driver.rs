@@ -32,11 +32,7 @@ pub(super) enum Command {
     /// Send a request.
     Request { call: Call, waiter: Waiter },
     /// Name a function, so that it can stand in a value.
-    Export {
-        name: String,
-        handler: Handler,
-        value_tx: oneshot::Sender<Result<Value, ClientError>>,
-    },
+    Export { name: String, handler: Handler, value_tx: oneshot::Sender<Result<Value, ClientError>> },
 }
 
 /// What is requested.
@@ -63,11 +59,7 @@ impl Waiter {
         answer_tx: oneshot::Sender<Result<Value, ClientError>>,
         id_tx: Option<watch::Sender<u64>>,
     ) -> Self {
-        Self {
-            answer_tx,
-            id_tx,
-            keyed: None,
-        }
+        Self { answer_tx, id_tx, keyed: None }
     }
 
     fn id(&self) -> Option<u64> {
@@ -116,28 +108,10 @@ pub(super) async fn open(
         }
         first => first?,
     };
-    let Welcome {
-        session,
-        bindings,
-        metadata,
-    } = welcome;
+    let Welcome { session, bindings, metadata } = welcome;
     let imports = Arc::clone(machine.imports());
-    let connected = Connected {
-        number,
-        session,
-        bindings: bindings.into(),
-        metadata,
-        imports,
-    };
-    Ok((
-        Live {
-            wire,
-            machine,
-            running: JoinSet::new(),
-            number,
-        },
-        connected,
-    ))
+    let connected = Connected { number, session, bindings: bindings.into(), metadata, imports };
+    Ok((Live { wire, machine, running: JoinSet::new(), number }, connected))
 }
 
 pub(super) struct Driver {
@@ -163,20 +137,11 @@ impl Driver {
         loop {
             let ended = self.serve(&mut live).await;
             // Dropping the rest of it ends the handlers: nobody is left to hear their answers.
-            let Live {
-                wire,
-                mut machine,
-                number,
-                ..
-            } = live;
+            let Live { wire, mut machine, number, .. } = live;
             let comes_back = self.comes_back(&ended);
             let kept = fail_or_keep(machine.drain(), &ended, comes_back);
             wire.close(&ended).await;
-            match if comes_back {
-                self.reconnect(number + 1).await
-            } else {
-                None
-            } {
+            match if comes_back { self.reconnect(number + 1).await } else { None } {
                 Some((next, resumed)) => {
                     live = next;
                     self.send_again(&mut live, kept, resumed);
@@ -204,16 +169,9 @@ impl Driver {
                     let answer = live.machine.on_handled(&id, outcome);
                     live.wire.push(answer);
                 }
-                Event::GivenUp => live
-                    .machine
-                    .releases()
-                    .into_iter()
-                    .for_each(|text| live.wire.push(text)),
+                Event::GivenUp => live.machine.releases().into_iter().for_each(|text| live.wire.push(text)),
                 Event::Closing => {
-                    return Ended::ByUs {
-                        code: close_code::NORMAL,
-                        reason: "",
-                    };
+                    return Ended::ByUs { code: close_code::NORMAL, reason: "" };
                 }
             }
         }
@@ -226,11 +184,8 @@ impl Driver {
             Some(Effect::Run { id, handler, payload }) => {
                 // Without a client left the connection is about to close, and nobody wants the call to run.
                 if let Some(inner) = self.client.upgrade() {
-                    let context = CallContext {
-                        client: Client(inner),
-                    };
-                    live.running
-                        .spawn(async move { (id, handler::run(handler, payload, context).await) });
+                    let context = CallContext { client: Client(inner) };
+                    live.running.spawn(async move { (id, handler::run(handler, payload, context).await) });
                 }
             }
             None => {}
@@ -260,9 +215,7 @@ impl Driver {
             };
             match opened {
                 Ok((live, connected)) => {
-                    let resumed = Resumed {
-                        resumed: connected.session.resumed,
-                    };
+                    let resumed = Resumed { resumed: connected.session.resumed };
                     self.connected_tx.send_replace(Arc::new(connected));
                     if let Some(hook) = &self.settings.on_reconnect {
                         hook(resumed);
@@ -305,11 +258,7 @@ impl Driver {
 fn on_command(live: &mut Live, command: Command) {
     match command {
         Command::Request { call, waiter } => request(live, call, waiter),
-        Command::Export {
-            name,
-            handler,
-            value_tx,
-        } => {
+        Command::Export { name, handler, value_tx } => {
             let value = match live.machine.export(handler) {
                 Some(id) => Ok(json!({"$fn": id, "name": name})),
                 None => Err(ErrorObject::new(Kind::TooManyRefs, "too many functions are exported").into()),
@@ -323,15 +272,9 @@ fn on_command(live: &mut Live, command: Command) {
 fn request(live: &mut Live, call: Call, mut waiter: Waiter) {
     let id_tx = waiter.id_tx.clone();
     let opened = match call {
-        Call::Invoke {
-            connection: Some(number),
-            ..
-        } if number != live.number => {
+        Call::Invoke { connection: Some(number), .. } if number != live.number => {
             let reason = "the reference ended with its connection".to_owned();
-            return waiter.settle(Err(ClientError::Closed {
-                code: close_code::ABNORMAL,
-                reason,
-            }));
+            return waiter.settle(Err(ClientError::Closed { code: close_code::ABNORMAL, reason }));
         }
         Call::Invoke { params, .. } => live.machine.invoke(&params, waiter),
         Call::Eval(params) => {
@@ -352,9 +295,8 @@ fn request(live: &mut Live, call: Call, mut waiter: Waiter) {
 
 /// Fails the waiters of a connection that ended; returns those whose evals may be sent again, in their order.
 fn fail_or_keep(waiters: Vec<Waiter>, ended: &Ended, comes_back: bool) -> Vec<Waiter> {
-    let (mut kept, lost): (Vec<_>, Vec<_>) = waiters
-        .into_iter()
-        .partition(|waiter| comes_back && waiter.keyed.is_some());
+    let (mut kept, lost): (Vec<_>, Vec<_>) =
+        waiters.into_iter().partition(|waiter| comes_back && waiter.keyed.is_some());
     for waiter in lost {
         waiter.settle(Err(closed_error(ended)));
     }
@@ -363,8 +305,5 @@ fn fail_or_keep(waiters: Vec<Waiter>, ended: &Ended, comes_back: bool) -> Vec<Wa
 }
 
 fn closed_error(ended: &Ended) -> ClientError {
-    ClientError::Closed {
-        code: ended.code(),
-        reason: ended.reason().to_owned(),
-    }
+    ClientError::Closed { code: ended.code(), reason: ended.reason().to_owned() }
 }

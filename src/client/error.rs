@@ -81,12 +81,8 @@ impl ClientError {
 
     /// The console output of an eval that failed.
     pub fn console(&self) -> Vec<ConsoleLine> {
-        let lines = self
-            .rpc()
-            .and_then(|error| error.data.as_ref()?.get("console").cloned());
-        lines
-            .and_then(|lines| serde_json::from_value(lines).ok())
-            .unwrap_or_default()
+        let lines = self.rpc().and_then(|error| error.data.as_ref()?.get("console").cloned());
+        lines.and_then(|lines| serde_json::from_value(lines).ok()).unwrap_or_default()
     }
 }
 
@@ -112,11 +108,7 @@ mod tests {
 
     #[test]
     fn an_error_object_keeps_its_code_and_any_other_error_becomes_a_binding_error() {
-        let own = ErrorObject {
-            code: 7,
-            message: "no".into(),
-            data: Some(json!({"a": 1})),
-        };
+        let own = ErrorObject { code: 7, message: "no".into(), data: Some(json!({"a": 1})) };
         assert_eq!(CallError::from(own.clone()).0, own);
         let foreign = CallError::from(std::io::Error::other("disk full")).0;
         assert!(foreign.is(Kind::BindingError) && foreign.message == "disk full");
@@ -128,9 +120,6 @@ mod tests {
             .with("console", json!([{"level": "log", "text": "before", "atMs": 1}]));
         let error = ClientError::from(error);
         assert_eq!(error.kind(), "EvalError");
-        assert_eq!(
-            error.console().first().map(|line| line.text.as_str()),
-            Some("before")
-        );
+        assert_eq!(error.console().first().map(|line| line.text.as_str()), Some("before"));
     }
 }

@@ -28,10 +28,7 @@ impl RemoteFunction {
     /// Calls it. References end with their connection: after a reconnect this is `Closed`.
     pub async fn call(&self, args: Vec<Value>) -> Result<Value, ClientError> {
         let target = Target::Reference(self.id.clone());
-        let params = InvokeParams {
-            target,
-            payload: Payload::Args(args),
-        };
+        let params = InvokeParams { target, payload: Payload::Args(args) };
         self.client.invoke_on(Some(self.connection), params).await
     }
 }

@@ -78,10 +78,7 @@ where
     of_binding(move |input, _context| {
         let call = serde_json::from_value(input).map(&handle);
         async move {
-            let output = call
-                .map_err(invalid_input)?
-                .await
-                .map_err(|CallError(error)| error)?;
+            let output = call.map_err(invalid_input)?.await.map_err(|CallError(error)| error)?;
             serde_json::to_value(output)
                 .map_err(|error| ErrorObject::new(Kind::InvalidOutput, error.to_string()))
         }

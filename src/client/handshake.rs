@@ -31,10 +31,7 @@ pub struct Session {
 impl Session {
     /// What a later handshake needs to resume it.
     pub fn resume(&self) -> Option<ResumeParams> {
-        Some(ResumeParams {
-            id: self.id.clone(),
-            token: self.token.clone()?,
-        })
+        Some(ResumeParams { id: self.id.clone(), token: self.token.clone()? })
     }
 }
 
@@ -89,14 +86,8 @@ pub(super) async fn shake_hands<W>(
     session: Option<&ResumeParams>,
     waiter: W,
 ) -> Result<Welcome, ClientError> {
-    let params = HandshakeOut {
-        protocol: PROTOCOL,
-        introduction,
-        session,
-    };
-    let (_, text) = machine
-        .request(HANDSHAKE, &params, waiter)
-        .map_err(|(error, _)| error)?;
+    let params = HandshakeOut { protocol: PROTOCOL, introduction, session };
+    let (_, text) = machine.request(HANDSHAKE, &params, waiter).map_err(|(error, _)| error)?;
     wire.push(text);
     let answer = timeout(HANDSHAKE_WAIT_MAX, answer(wire, machine)).await;
     let answer = answer.map_err(|_| ClientError::Handshake("the server does not answer".to_owned()))??;
@@ -107,10 +98,10 @@ pub(super) async fn shake_hands<W>(
 
 async fn answer<W>(wire: &mut Wire, machine: &mut Machine<W>) -> Result<Value, ClientError> {
     loop {
-        let text = wire.next().await.map_err(|ended| ClientError::Closed {
-            code: ended.code(),
-            reason: ended.reason().to_owned(),
-        })?;
+        let text = wire
+            .next()
+            .await
+            .map_err(|ended| ClientError::Closed { code: ended.code(), reason: ended.reason().to_owned() })?;
         match machine.on_text(&text) {
             Some(Effect::Answered { outcome, .. }) => return outcome,
             Some(Effect::Send(text)) => wire.push(text),
@@ -124,15 +115,11 @@ fn read(answer: Value) -> Result<Welcome, ClientError> {
     let answer: HandshakeIn =
         serde_json::from_value(answer).map_err(|error| ClientError::Handshake(error.to_string()))?;
     if answer.protocol != PROTOCOL {
-        return Err(ClientError::Handshake(format!(
-            "the server speaks {}, not {PROTOCOL}",
-            answer.protocol
-        )));
+        return Err(ClientError::Handshake(format!("the server speaks {}, not {PROTOCOL}", answer.protocol)));
     }
     let session = answer.metadata.get("session").cloned();
-    let session: SessionIn = session
-        .and_then(|session| serde_json::from_value(session).ok())
-        .unwrap_or_default();
+    let session: SessionIn =
+        session.and_then(|session| serde_json::from_value(session).ok()).unwrap_or_default();
     Ok(Welcome {
         session: Session {
             id: answer.session_id,

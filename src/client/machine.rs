@@ -34,16 +34,9 @@ pub(super) enum Effect<W> {
     /// Send this text.
     Send(String),
     /// Run a handler; its end goes to [`Machine::on_handled`].
-    Run {
-        id: Id,
-        handler: Handler,
-        payload: Payload,
-    },
+    Run { id: Id, handler: Handler, payload: Payload },
     /// An answer came for this waiter.
-    Answered {
-        waiter: W,
-        outcome: Result<Value, ClientError>,
-    },
+    Answered { waiter: W, outcome: Result<Value, ClientError> },
 }
 
 /// The handlers of the declared bindings.
@@ -103,21 +96,12 @@ impl<W> Machine<W> {
         if self.outbound.len() >= REQUESTS_WAITING_MAX {
             return Err((ClientError::Busy, waiter));
         }
-        let id = self
-            .outbound
-            .open(waiter)
-            .unwrap_or_else(|Full| unreachable!("there is room for one more"));
+        let id = self.outbound.open(waiter).unwrap_or_else(|Full| unreachable!("there is room for one more"));
         let text = encode_request(Some(id.0), method, params);
         if text.len() > self.message_bytes_max
             && let Some(waiter) = self.outbound.abandon(id)
         {
-            return Err((
-                ClientError::TooLong {
-                    bytes: text.len(),
-                    max: self.message_bytes_max,
-                },
-                waiter,
-            ));
+            return Err((ClientError::TooLong { bytes: text.len(), max: self.message_bytes_max }, waiter));
         }
         Ok((id, text))
     }
@@ -129,9 +113,7 @@ impl<W> Machine<W> {
         waiter: W,
     ) -> Result<(OurId, String), (ClientError, W)> {
         let opened = self.request(INVOKE, params, waiter)?;
-        values(&params.payload)
-            .iter()
-            .for_each(|value| self.exports.note_sent(value));
+        values(&params.payload).iter().for_each(|value| self.exports.note_sent(value));
         Ok(opened)
     }
 
@@ -157,10 +139,7 @@ impl<W> Machine<W> {
         let call = if method == INVOKE {
             self.find_handler(params)
         } else {
-            Err(ErrorObject::new(
-                Kind::UnknownMethod,
-                format!("a client has no method {method}"),
-            ))
+            Err(ErrorObject::new(Kind::UnknownMethod, format!("a client has no method {method}")))
         };
         let (handler, payload) = match call {
             Ok(call) => call,
@@ -177,9 +156,7 @@ impl<W> Machine<W> {
                 return Some(Effect::Send(encode_failure(Some(&id), &error)));
             }
         }
-        values(&payload)
-            .iter()
-            .for_each(|value| self.imports.note_received(value));
+        values(&payload).iter().for_each(|value| self.imports.note_received(value));
         Some(Effect::Run { id, handler, payload })
     }
 
@@ -190,10 +167,9 @@ impl<W> Machine<W> {
         }
         let InvokeParams { target, payload } = InvokeParams::read(params)?;
         let handler = match &target {
-            Target::Binding(name) => self
-                .bindings
-                .get(name)
-                .ok_or_else(|| unknown(Kind::UnknownBinding, name)),
+            Target::Binding(name) => {
+                self.bindings.get(name).ok_or_else(|| unknown(Kind::UnknownBinding, name))
+            }
             Target::Reference(id) => self.exports.get(id).ok_or_else(|| unknown(Kind::UnknownRef, id)),
         }?;
         Ok((Arc::clone(handler), payload))
@@ -234,11 +210,8 @@ impl<W> Machine<W> {
         let result = ValueResult { value };
         let text = encode_success(id, &result);
         if text.len() > self.message_bytes_max {
-            let message = format!(
-                "an answer of {} bytes; {} may be sent",
-                text.len(),
-                self.message_bytes_max
-            );
+            let message =
+                format!("an answer of {} bytes; {} may be sent", text.len(), self.message_bytes_max);
             return encode_failure(Some(id), &ErrorObject::new(Kind::ResultTooLarge, message));
         }
         self.exports.note_sent(&result.value);
@@ -248,10 +221,7 @@ impl<W> Machine<W> {
     /// The notifications for what our handles gave up.
     pub(super) fn releases(&self) -> Vec<String> {
         let given_up = self.imports.take_given_up();
-        given_up
-            .iter()
-            .map(|release| encode_request(None, RELEASE_REF, release))
-            .collect()
+        given_up.iter().map(|release| encode_request(None, RELEASE_REF, release)).collect()
     }
 
     /// The connection is over: everybody who still waits.

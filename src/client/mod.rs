@@ -86,27 +86,13 @@ impl Client {
             _closes_when_dropped: closing.clone().drop_guard(),
         });
         let client = Arc::downgrade(&inner);
-        tokio::spawn(
-            Driver {
-                settings,
-                commands_rx,
-                closing,
-                client,
-                connected_tx,
-                closed_tx,
-            }
-            .run(live),
-        );
+        tokio::spawn(Driver { settings, commands_rx, closing, client, connected_tx, closed_tx }.run(live));
         Self(inner)
     }
 
     /// Runs code in the session.
     pub async fn eval(&self, code: impl Into<String>) -> Result<EvalOutput, ClientError> {
-        self.eval_with(EvalParams {
-            code: code.into(),
-            ..EvalParams::default()
-        })
-        .await
+        self.eval_with(EvalParams { code: code.into(), ..EvalParams::default() }).await
     }
 
     /// Runs code with a time limit, a name, a key …
@@ -118,41 +104,23 @@ impl Client {
     pub async fn start_eval(&self, params: EvalParams) -> Result<Pending, ClientError> {
         let (answer_tx, answer_rx) = oneshot::channel();
         let (id_tx, mut id_rx) = watch::channel(0);
-        self.send(Command::Request {
-            call: Call::Eval(params),
-            waiter: Waiter::new(answer_tx, Some(id_tx)),
-        })
-        .await?;
+        self.send(Command::Request { call: Call::Eval(params), waiter: Waiter::new(answer_tx, Some(id_tx)) })
+            .await?;
         // An error here means that it was refused or already answered: the answer says which.
         let _ = id_rx.changed().await;
-        Ok(Pending {
-            client: self.clone(),
-            id_rx,
-            answer_rx,
-        })
+        Ok(Pending { client: self.clone(), id_rx, answer_rx })
     }
 
     /// Calls a binding of the server.
     pub async fn invoke(&self, binding: &str, input: Value) -> Result<Value, ClientError> {
         let target = Target::Binding(binding.to_owned());
-        self.invoke_on(
-            None,
-            InvokeParams {
-                target,
-                payload: Payload::Input(input),
-            },
-        )
-        .await
+        self.invoke_on(None, InvokeParams { target, payload: Payload::Input(input) }).await
     }
 
     async fn invoke_on(&self, connection: Option<u64>, params: InvokeParams) -> Result<Value, ClientError> {
         let (answer_tx, answer_rx) = oneshot::channel();
         let call = Call::Invoke { params, connection };
-        self.send(Command::Request {
-            call,
-            waiter: Waiter::new(answer_tx, None),
-        })
-        .await?;
+        self.send(Command::Request { call, waiter: Waiter::new(answer_tx, None) }).await?;
         let mut result = answer_rx.await.map_err(|_dropped| self.closed_error())??;
         match result.get_mut("value") {
             Some(value) => Ok(value.take()),
@@ -175,12 +143,7 @@ impl Client {
     {
         let (value_tx, value_rx) = oneshot::channel();
         let handler = handler::of_function(call);
-        self.send(Command::Export {
-            name: name.to_owned(),
-            handler,
-            value_tx,
-        })
-        .await?;
+        self.send(Command::Export { name: name.to_owned(), handler, value_tx }).await?;
         value_rx.await.map_err(|_dropped| self.closed_error())?
     }
 
@@ -233,28 +196,18 @@ impl Client {
     }
 
     async fn send(&self, command: Command) -> Result<(), ClientError> {
-        self.0
-            .commands_tx
-            .send(command)
-            .await
-            .map_err(|_closed| self.closed_error())
+        self.0.commands_tx.send(command).await.map_err(|_closed| self.closed_error())
     }
 
     fn closed_error(&self) -> ClientError {
-        let (code, reason) = self
-            .0
-            .closed_rx
-            .borrow()
-            .clone()
-            .unwrap_or((close_code::ABNORMAL, String::new()));
+        let (code, reason) =
+            self.0.closed_rx.borrow().clone().unwrap_or((close_code::ABNORMAL, String::new()));
         ClientError::Closed { code, reason }
     }
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client")
-            .field("session", &self.connected().session.id)
-            .finish_non_exhaustive()
+        f.debug_struct("Client").field("session", &self.connected().session.id).finish_non_exhaustive()
     }
 }

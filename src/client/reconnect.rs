@@ -24,21 +24,14 @@ pub struct Reconnect {
 
 impl Default for Reconnect {
     fn default() -> Self {
-        Self {
-            initial: Duration::from_millis(200),
-            max: Duration::from_secs(10),
-            attempts: 10,
-        }
+        Self { initial: Duration::from_millis(200), max: Duration::from_secs(10), attempts: 10 }
     }
 }
 
 impl Reconnect {
     /// The wait before an attempt, counted from 0: between half and all of the doubled time.
     pub(super) fn wait(&self, attempt: u32) -> Duration {
-        let full = self
-            .initial
-            .saturating_mul(1_u32.checked_shl(attempt).unwrap_or(u32::MAX))
-            .min(self.max);
+        let full = self.initial.saturating_mul(1_u32.checked_shl(attempt).unwrap_or(u32::MAX)).min(self.max);
         let random = RandomState::new().hash_one(attempt) % 1024;
         let share = u32::try_from(random).unwrap_or(0);
         full / 2 + full / 2048 * share
@@ -66,11 +59,8 @@ mod tests {
 
     #[test]
     fn the_wait_doubles_up_to_its_maximum() {
-        let policy = Reconnect {
-            initial: Duration::from_millis(100),
-            max: Duration::from_secs(1),
-            attempts: 99,
-        };
+        let policy =
+            Reconnect { initial: Duration::from_millis(100), max: Duration::from_secs(1), attempts: 99 };
         for (attempt, full) in [(0, 100), (1, 200), (3, 800), (4, 1000), (31, 1000), (98, 1000)] {
             let wait = policy.wait(attempt);
             let full = Duration::from_millis(full);

@@ -143,10 +143,7 @@ impl Imports {
         if import.handles == 0 {
             let count = import.received;
             table.received.remove(id);
-            table.given_up.push(ReleaseParams {
-                reference: id.to_owned(),
-                count,
-            });
+            table.given_up.push(ReleaseParams { reference: id.to_owned(), count });
             self.given_up.notify_one();
         }
     }
@@ -173,10 +170,7 @@ mod tests {
     }
 
     fn release(reference: &str, count: u64) -> ReleaseParams {
-        ReleaseParams {
-            reference: reference.into(),
-            count,
-        }
+        ReleaseParams { reference: reference.into(), count }
     }
 
     #[test]
@@ -219,10 +213,7 @@ mod tests {
         assert!(imports.take_given_up().is_empty());
         imports.let_go("f1");
         let given_up = imports.take_given_up();
-        assert_eq!(
-            serde_json::to_value(given_up).unwrap(),
-            json!([{"ref": "f1", "count": 2}])
-        );
+        assert_eq!(serde_json::to_value(given_up).unwrap(), json!([{"ref": "f1", "count": 2}]));
         assert!(!imports.hold("f1"));
     }
 }

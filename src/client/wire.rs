@@ -48,14 +48,8 @@ impl Ended {
 impl From<TransportError> for Ended {
     fn from(error: TransportError) -> Self {
         match error.close_code() {
-            Some(code) => Self::ByUs {
-                code,
-                reason: "unreadable input",
-            },
-            None => Self::ByPeer {
-                code: close_code::ABNORMAL,
-                reason: error.to_string(),
-            },
+            Some(code) => Self::ByUs { code, reason: "unreadable input" },
+            None => Self::ByPeer { code: close_code::ABNORMAL, reason: error.to_string() },
         }
     }
 }
@@ -68,11 +62,7 @@ pub(super) struct Wire {
 
 impl Wire {
     pub(super) fn new(transport: BoxTransport) -> Self {
-        Self {
-            transport,
-            outbox: VecDeque::new(),
-            flushed: true,
-        }
+        Self { transport, outbox: VecDeque::new(), flushed: true }
     }
 
     /// Puts a text into the outbox; [`Self::next`] sends it.
@@ -130,10 +120,7 @@ impl Wire {
                 Ended::ByPeer { .. } => self.transport.flush().await,
                 Ended::ByUs { code, reason } => {
                     poll_fn(|cx| self.poll_write(cx)).await?;
-                    let close = Outgoing::Close {
-                        code: *code,
-                        reason: (*reason).to_owned(),
-                    };
+                    let close = Outgoing::Close { code: *code, reason: (*reason).to_owned() };
                     self.transport.send(close).await?;
                     poll_fn(|cx| poll_end(&mut self.transport, cx)).await;
                     Ok(())
@@ -155,10 +142,7 @@ fn meaning(frame: Option<Result<Frame, TransportError>>) -> Option<Result<Text, 
         Some(Ok(Frame::TooLong)) => by_us(close_code::TOO_LONG, "message too long"),
         Some(Ok(Frame::Closed { code, reason })) => Some(Err(Ended::ByPeer { code, reason })),
         Some(Err(error)) => Some(Err(error.into())),
-        None => Some(Err(Ended::ByPeer {
-            code: close_code::ABNORMAL,
-            reason: String::new(),
-        })),
+        None => Some(Err(Ended::ByPeer { code: close_code::ABNORMAL, reason: String::new() })),
     }
 }
 
@@ -184,10 +168,7 @@ mod tests {
             };
             assert!(matches!(ended, Ended::ByUs { code, .. } if code == expected));
         }
-        assert!(matches!(
-            Ended::from(TransportError::NotUtf8),
-            Ended::ByUs { code: 1007, .. }
-        ));
+        assert!(matches!(Ended::from(TransportError::NotUtf8), Ended::ByUs { code: 1007, .. }));
         assert!(meaning(Some(Ok(Frame::Alive))).is_none());
     }
 }

@@ -92,12 +92,8 @@ impl Audit {
     pub fn open(path: &Path, max_bytes: u64, keep: usize) -> io::Result<Self> {
         let log = Log::open(path, max_bytes, keep)?;
         let (jobs_tx, jobs_rx) = sync_channel(RECORDS_QUEUED_MAX);
-        std::thread::Builder::new()
-            .name("audit".to_owned())
-            .spawn(move || write_records(log, &jobs_rx))?;
-        Ok(Self {
-            jobs_tx: Some(jobs_tx),
-        })
+        std::thread::Builder::new().name("audit".to_owned()).spawn(move || write_records(log, &jobs_rx))?;
+        Ok(Self { jobs_tx: Some(jobs_tx) })
     }
 
     /// Puts down what `event` gives, if a record is kept at all.
@@ -157,20 +153,11 @@ impl Log {
     fn open(path: &Path, max_bytes: u64, keep: usize) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(path)?;
         let bytes = file.metadata()?.len();
-        Ok(Self {
-            path: path.to_owned(),
-            file: BufWriter::new(file),
-            bytes,
-            max_bytes,
-            keep,
-        })
+        Ok(Self { path: path.to_owned(), file: BufWriter::new(file), bytes, max_bytes, keep })
     }
 
     fn write(&mut self, at: SystemTime, event: &Event) -> io::Result<()> {
-        let mut line = serde_json::to_vec(&Line {
-            at: rfc3339(at),
-            event,
-        })?;
+        let mut line = serde_json::to_vec(&Line { at: rfc3339(at), event })?;
         line.push(b'\n');
         let length = u64::try_from(line.len()).unwrap_or(u64::MAX);
         if self.bytes > 0 && self.bytes.saturating_add(length) > self.max_bytes {
@@ -221,11 +208,7 @@ fn date_of(days: u64) -> (u64, u64, u64) {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    };
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
     (era * 400 + year_of_era + u64::from(month <= 2), month, day)
 }
 
@@ -257,20 +240,8 @@ mod tests {
             log.write(SystemTime::now(), &Event::Refused { reason }).unwrap();
         }
         log.file.flush().unwrap();
-        let lines = |name: &str| {
-            std::fs::read_to_string(folder.join(name))
-                .unwrap()
-                .lines()
-                .count()
-        };
-        assert_eq!(
-            (
-                lines("audit.jsonl"),
-                lines("audit.jsonl.1"),
-                lines("audit.jsonl.2")
-            ),
-            (1, 2, 2)
-        );
+        let lines = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap().lines().count();
+        assert_eq!((lines("audit.jsonl"), lines("audit.jsonl.1"), lines("audit.jsonl.2")), (1, 2, 2));
         assert!(!folder.join("audit.jsonl.3").exists());
         std::fs::remove_dir_all(&folder).unwrap();
     }
@@ -280,19 +251,12 @@ mod tests {
         let folder = folder("lines");
         let path = folder.join("audit.jsonl");
         let audit = Audit::open(&path, 1 << 20, 1).unwrap();
-        audit.record(|| Event::SessionOpened {
-            principal: "ann".into(),
-            session: "s1".into(),
-        });
+        audit.record(|| Event::SessionOpened { principal: "ann".into(), session: "s1".into() });
         audit.sync().await;
         let text = std::fs::read_to_string(&path).unwrap();
         let line: serde_json::Value = serde_json::from_str(text.trim()).unwrap();
         assert_eq!(
-            (
-                line["event"].as_str(),
-                line["principal"].as_str(),
-                line["session"].as_str()
-            ),
+            (line["event"].as_str(), line["principal"].as_str(), line["session"].as_str()),
             (Some("sessionOpened"), Some("ann"), Some("s1"))
         );
         assert!(line["at"].as_str().unwrap().ends_with('Z'));

@@ -80,10 +80,8 @@ impl Meters {
         if let Some(counter) = self.labelled.read().get(&key) {
             return counter.increment(1);
         }
-        let counter = with_local_recorder(
-            &self.recorder,
-            || metrics::counter!(family.name, family.label => label),
-        );
+        let counter =
+            with_local_recorder(&self.recorder, || metrics::counter!(family.name, family.label => label));
         counter.increment(1);
         self.labelled.write().insert(key, counter);
     }
@@ -106,9 +104,7 @@ impl Meters {
         counter.increment(1);
         let mut bindings = self.bindings.write();
         let outcomes = HashMap::new();
-        let meters = bindings
-            .entry(name)
-            .or_insert(BindingMeters { seconds, outcomes });
+        let meters = bindings.entry(name).or_insert(BindingMeters { seconds, outcomes });
         meters.outcomes.insert(outcome, counter);
     }
 }
@@ -120,53 +116,23 @@ struct Family {
     label: &'static str,
 }
 
-const EVALS: Family = Family {
-    name: "scomp_evals_total",
-    label: "outcome",
-};
-const CLIENT_CALLS: Family = Family {
-    name: "scomp_client_calls_total",
-    label: "outcome",
-};
-const REFUSALS: Family = Family {
-    name: "scomp_refusals_total",
-    label: "reason",
-};
-const CLOSES: Family = Family {
-    name: "scomp_closes_total",
-    label: "code",
-};
-const STRAYS: Family = Family {
-    name: "scomp_stray_messages_total",
-    label: "kind",
-};
+const EVALS: Family = Family { name: "scomp_evals_total", label: "outcome" };
+const CLIENT_CALLS: Family = Family { name: "scomp_client_calls_total", label: "outcome" };
+const REFUSALS: Family = Family { name: "scomp_refusals_total", label: "reason" };
+const CLOSES: Family = Family { name: "scomp_closes_total", label: "code" };
+const STRAYS: Family = Family { name: "scomp_stray_messages_total", label: "kind" };
 const AUDIT_DROPPED: &str = "scomp_audit_dropped_total";
 
 fn describe() {
-    metrics::describe_counter!(
-        EVALS.name,
-        "Evals that ended, by outcome: ok or the kind of the error"
-    );
+    metrics::describe_counter!(EVALS.name, "Evals that ended, by outcome: ok or the kind of the error");
     metrics::describe_histogram!("scomp_eval_duration_seconds", "Time from start to end of an eval");
     metrics::describe_gauge!("scomp_evals_queued", "Evals that wait for their turn");
     metrics::describe_counter!("scomp_slices_total", "Stretches of JavaScript that ran");
     metrics::describe_gauge!("scomp_references", "Live function references, both ways");
-    metrics::describe_counter!(
-        "scomp_binding_calls_total",
-        "Calls of server bindings, by outcome"
-    );
-    metrics::describe_histogram!(
-        "scomp_binding_duration_seconds",
-        "Time of a server binding's call"
-    );
-    metrics::describe_counter!(
-        REFUSALS.name,
-        "Connections, sessions and requests that were refused"
-    );
-    metrics::describe_counter!(
-        CLIENT_CALLS.name,
-        "Calls of the client's bindings and functions, by outcome"
-    );
+    metrics::describe_counter!("scomp_binding_calls_total", "Calls of server bindings, by outcome");
+    metrics::describe_histogram!("scomp_binding_duration_seconds", "Time of a server binding's call");
+    metrics::describe_counter!(REFUSALS.name, "Connections, sessions and requests that were refused");
+    metrics::describe_counter!(CLIENT_CALLS.name, "Calls of the client's bindings and functions, by outcome");
     metrics::describe_counter!(CLOSES.name, "Connections that we closed, by WebSocket close code");
     metrics::describe_counter!(STRAYS.name, "Messages that meant nothing to us");
     metrics::describe_counter!(AUDIT_DROPPED, "Audit records lost because the disk was too slow");
@@ -292,11 +258,7 @@ mod tests {
 
     #[test]
     fn counts_show_with_their_labels() {
-        eval_finished(
-            1,
-            Some(&ErrorObject::new(Kind::Deadlock, "x")),
-            Duration::from_micros(80),
-        );
+        eval_finished(1, Some(&ErrorObject::new(Kind::Deadlock, "x")), Duration::from_micros(80));
         binding_called("meter.test", "ok", Duration::from_millis(2));
         binding_called("meter.test", "Timeout", Duration::from_millis(2));
         refused("meter-test");
@@ -316,10 +278,7 @@ mod tests {
     fn a_kind_that_a_handler_made_up_is_no_label() {
         let error = ErrorObject::new(Kind::BindingError, "x").with("kind", "Zzz-17");
         assert_eq!(outcome_name(Some(&error)), "other");
-        assert_eq!(
-            outcome_name(Some(&ErrorObject::new(Kind::Timeout, "x"))),
-            "Timeout"
-        );
+        assert_eq!(outcome_name(Some(&ErrorObject::new(Kind::Timeout, "x"))), "Timeout");
         assert_eq!(outcome_name(None), "ok");
     }
 }

@@ -132,11 +132,7 @@ impl ErrorObject {
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
         let mut data = Map::new();
         data.insert("kind".to_owned(), Value::from(kind.name()));
-        Self {
-            code: kind.code(),
-            message: message.into(),
-            data: Some(Value::Object(data)),
-        }
+        Self { code: kind.code(), message: message.into(), data: Some(Value::Object(data)) }
     }
 
     /// The same with one more field in `data`.

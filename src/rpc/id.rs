@@ -100,10 +100,7 @@ mod tests {
 
     #[test]
     fn strings_are_echoed_as_equal_strings() {
-        assert_eq!(
-            serde_json::to_string(&read(r#""\u0061b""#).unwrap()).unwrap(),
-            r#""ab""#
-        );
+        assert_eq!(serde_json::to_string(&read(r#""\u0061b""#).unwrap()).unwrap(), r#""ab""#);
     }
 
     #[test]

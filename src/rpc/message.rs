@@ -74,10 +74,7 @@ pub fn decode(text: &str) -> Result<Message<'_>, Refusal> {
     match text.trim_ascii_start().as_bytes().first() {
         Some(b'{') => {}
         Some(b'[') => {
-            return Err(not_an_object(
-                text,
-                "batches are not supported: send one message a frame",
-            ));
+            return Err(not_an_object(text, "batches are not supported: send one message a frame"));
         }
         Some(_) | None => return Err(not_an_object(text, "a message must be a JSON object")),
     }
@@ -85,10 +82,7 @@ pub fn decode(text: &str) -> Result<Message<'_>, Refusal> {
         if error.is_data() {
             invalid(None, format!("not a JSON-RPC message: {error}"))
         } else {
-            Refusal {
-                id: None,
-                error: ErrorObject::new(Kind::ParseError, format!("not JSON: {error}")),
-            }
+            Refusal { id: None, error: ErrorObject::new(Kind::ParseError, format!("not JSON: {error}")) }
         }
     })?;
     classify(frame)
@@ -102,26 +96,19 @@ fn classify(frame: Frame<'_>) -> Result<Message<'_>, Refusal> {
     }
     match (frame.method, frame.result, frame.error) {
         (Some(method), None, None) => request(frame.id, method, frame.params),
-        (Some(_), _, _) => Err(invalid(
-            id_of_request,
-            "a message has either `method` or `result` / `error`",
-        )),
+        (Some(_), _, _) => Err(invalid(id_of_request, "a message has either `method` or `result` / `error`")),
         (None, Some(_), Some(_)) => Err(invalid(None, "a response has `result` or `error`, never both")),
         (None, None, None) => Err(invalid(None, "a message has `method`, `result` or `error`")),
-        (None, Some(result), None) => Ok(Message::Response {
-            id: response_id(frame.id)?,
-            outcome: Ok(result),
-        }),
+        (None, Some(result), None) => {
+            Ok(Message::Response { id: response_id(frame.id)?, outcome: Ok(result) })
+        }
         (None, None, Some(error)) => {
             let error = serde_json::from_str(error.get())
                 .map_err(|error| invalid(None, format!("`error` has the wrong shape: {error}")))?;
             if frame.id.is_some_and(|id| id.get() == "null") {
                 return Ok(Message::Complaint(error));
             }
-            Ok(Message::Response {
-                id: response_id(frame.id)?,
-                outcome: Err(error),
-            })
+            Ok(Message::Response { id: response_id(frame.id)?, outcome: Err(error) })
         }
     }
 }
@@ -131,10 +118,7 @@ fn request<'a>(
     method: &'a RawValue,
     params: Option<&'a RawValue>,
 ) -> Result<Message<'a>, Refusal> {
-    let id = id
-        .map(Id::from_raw)
-        .transpose()
-        .map_err(|why| invalid(None, why))?;
+    let id = id.map(Id::from_raw).transpose().map_err(|why| invalid(None, why))?;
     let Ok(method) = serde_json::from_str::<String>(method.get()) else {
         return Err(invalid(id, "`method` must be a string"));
     };
@@ -155,18 +139,14 @@ fn response_id(id: Option<&RawValue>) -> Result<Id, Refusal> {
 fn not_an_object(text: &str, message: &str) -> Refusal {
     match serde_json::from_str::<&RawValue>(text) {
         Ok(_) => invalid(None, message),
-        Err(error) => Refusal {
-            id: None,
-            error: ErrorObject::new(Kind::ParseError, format!("not JSON: {error}")),
-        },
+        Err(error) => {
+            Refusal { id: None, error: ErrorObject::new(Kind::ParseError, format!("not JSON: {error}")) }
+        }
     }
 }
 
 fn invalid(id: Option<Id>, message: impl Into<String>) -> Refusal {
-    Refusal {
-        id,
-        error: ErrorObject::new(Kind::InvalidRequest, message),
-    }
+    Refusal { id, error: ErrorObject::new(Kind::InvalidRequest, message) }
 }
 
 #[derive(Serialize)]
@@ -194,30 +174,17 @@ struct FailureOut<'a> {
 
 /// A request of ours, or with no id a notification.
 pub fn encode_request<P: Serialize>(id: Option<u64>, method: &str, params: &P) -> String {
-    encode(&RequestOut {
-        jsonrpc: "2.0",
-        id,
-        method,
-        params,
-    })
+    encode(&RequestOut { jsonrpc: "2.0", id, method, params })
 }
 
 /// The answer to a request that went well.
 pub fn encode_success<R: Serialize>(id: &Id, result: &R) -> String {
-    encode(&SuccessOut {
-        jsonrpc: "2.0",
-        id,
-        result,
-    })
+    encode(&SuccessOut { jsonrpc: "2.0", id, result })
 }
 
 /// The answer to a request that did not; without id when it could not be read.
 pub fn encode_failure(id: Option<&Id>, error: &ErrorObject) -> String {
-    encode(&FailureOut {
-        jsonrpc: "2.0",
-        id,
-        error,
-    })
+    encode(&FailureOut { jsonrpc: "2.0", id, error })
 }
 
 /// Our own types have string keys and no failing `Serialize`; should that ever break, the peer hears of it.
@@ -244,9 +211,7 @@ mod tests {
     fn a_request_keeps_its_params_raw() {
         let message =
             decode(r#" {"jsonrpc":"2.0","id":1,"method":"eval","params":{"code":"1 + 1"}}"#).unwrap();
-        let Message::Request { id, method, params } = message else {
-            panic!("not a request")
-        };
+        let Message::Request { id, method, params } = message else { panic!("not a request") };
         assert_eq!((id, method.as_str()), (Id::from(1), "eval"));
         assert_eq!(params.unwrap().get(), r#"{"code":"1 + 1"}"#);
     }
@@ -266,14 +231,8 @@ mod tests {
 
     #[test]
     fn json_that_is_no_message_is_refused() {
-        for text in [
-            "1",
-            "null",
-            "\"x\"",
-            "[]",
-            "[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eval\"}]",
-            "{}",
-        ] {
+        for text in ["1", "null", "\"x\"", "[]", "[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eval\"}]", "{}"]
+        {
             assert_eq!(refusal(text), (None, -32600), "{text}");
         }
     }

@@ -56,12 +56,7 @@ pub struct Outbound<T> {
 impl<T> Outbound<T> {
     /// A table for at most `waiting_max` requests in flight.
     pub fn new(waiting_max: usize) -> Self {
-        Self {
-            next: 1,
-            waiting: HashMap::new(),
-            abandoned: VecDeque::new(),
-            waiting_max,
-        }
+        Self { next: 1, waiting: HashMap::new(), abandoned: VecDeque::new(), waiting_max }
     }
 
     /// Takes a new id for a request whose answer goes to `waiter`.
@@ -132,10 +127,7 @@ pub struct Inbound {
 impl Inbound {
     /// A table for at most `open_max` unanswered requests.
     pub fn new(open_max: usize) -> Self {
-        Self {
-            open: HashSet::new(),
-            open_max,
-        }
+        Self { open: HashSet::new(), open_max }
     }
 
     /// Takes a request in, unless its id is still in flight.

@@ -48,10 +48,7 @@ pub(crate) struct Watched {
 
 impl Watched {
     fn map(&self) -> SourceMap<'_> {
-        SourceMap {
-            name: &self.name,
-            positions: &self.positions,
-        }
+        SourceMap { name: &self.name, positions: &self.positions }
     }
 }
 
@@ -109,11 +106,7 @@ impl Engine {
         runtime.set_host_promise_rejection_tracker(Some(Box::new(move |ctx, promise, reason, handled| {
             state.track_rejection(&ctx, promise, reason, handled);
         })));
-        Ok(Self {
-            guest,
-            context,
-            runtime,
-        })
+        Ok(Self { guest, context, runtime })
     }
 
     /// Enters the context from the stack that we are on.
@@ -146,15 +139,10 @@ impl Engine {
         owner: Owner,
         source: &Source,
     ) -> Result<Watched, ErrorObject> {
-        let dropped = self
-            .kit(ctx, "dropShadows")
-            .and_then(|drop| drop.call::<_, ()>(()));
+        let dropped = self.kit(ctx, "dropShadows").and_then(|drop| drop.call::<_, ()>(()));
         self.ignore(ctx, dropped);
         let is_binding = |name: &str| self.is_binding(name);
-        let options = source::Options {
-            fresh: source.fresh,
-            is_binding: &is_binding,
-        };
+        let options = source::Options { fresh: source.fresh, is_binding: &is_binding };
         let prepared =
             source::prepare(&source.code, &options).map_err(|error| syntax_error(&error, &source.name))?;
         let (promise, positions) = match self.compile(ctx, &prepared, &source.name) {
@@ -200,10 +188,7 @@ impl Engine {
                 "SyntaxError: the code contains a NUL character",
             ));
         };
-        let map = SourceMap {
-            name: &source.name,
-            positions,
-        };
+        let map = SourceMap { name: &source.name, positions };
         let refused = thrown::describe(ctx, &self.guest, thrown, &map);
         if !refused.message.starts_with("SyntaxError") {
             return Err(refused);
@@ -216,10 +201,7 @@ impl Engine {
         match self.compile(ctx, &prepared, &source.name) {
             Ok(promise) => Ok((promise, prepared.positions)),
             Err(Some(thrown)) => {
-                let map = SourceMap {
-                    name: &source.name,
-                    positions: &prepared.positions,
-                };
+                let map = SourceMap { name: &source.name, positions: &prepared.positions };
                 Err(as_syntax_error(thrown::describe(ctx, &self.guest, thrown, &map)))
             }
             Err(None) => Err(as_syntax_error(refused)),
@@ -228,16 +210,8 @@ impl Engine {
 
     fn is_binding(&self, name: &str) -> bool {
         let starts = |full: &str| full.split('.').next() == Some(name);
-        self.guest
-            .registry
-            .iter()
-            .any(|binding| starts(&binding.declaration.name))
-            || self
-                .guest
-                .client_bindings
-                .borrow()
-                .iter()
-                .any(|full| starts(full))
+        self.guest.registry.iter().any(|binding| starts(&binding.declaration.name))
+            || self.guest.client_bindings.borrow().iter().any(|full| starts(full))
     }
 
     /// Calls a function of the script; what it returns is to be watched.
@@ -261,25 +235,11 @@ impl Engine {
         }
         let positions = Positions::default();
         let name = String::new();
-        match function
-            .call_arg::<JsValue<'_>>(list)
-            .and_then(|value| self.wrap(ctx, value))
-        {
-            Ok(promise) => Ok(Watched {
-                owner,
-                promise: Persistent::save(ctx, promise),
-                name,
-                positions,
-                holder,
-            }),
-            Err(error) => Err(self.failure(
-                ctx,
-                error,
-                &SourceMap {
-                    name: &name,
-                    positions: &positions,
-                },
-            )),
+        match function.call_arg::<JsValue<'_>>(list).and_then(|value| self.wrap(ctx, value)) {
+            Ok(promise) => {
+                Ok(Watched { owner, promise: Persistent::save(ctx, promise), name, positions, holder })
+            }
+            Err(error) => Err(self.failure(ctx, error, &SourceMap { name: &name, positions: &positions })),
         }
     }
 
@@ -290,10 +250,9 @@ impl Engine {
         };
         let settled = match outcome {
             Ok(value) => match self.guest.decode(ctx, &value, origin) {
-                Ok(value) => settlers
-                    .resolve
-                    .restore(ctx)
-                    .and_then(|resolve| resolve.call::<_, ()>((value,))),
+                Ok(value) => {
+                    settlers.resolve.restore(ctx).and_then(|resolve| resolve.call::<_, ()>((value,)))
+                }
                 Err(error) => {
                     let error = ErrorObject::new(Kind::InvalidOutput, error.message).with("path", error.path);
                     self.reject(ctx, settlers.reject, &error, origin)
@@ -317,9 +276,7 @@ impl Engine {
 
     /// Runs the callback of a timer; what it throws goes to the console.
     pub(crate) fn fire_timer(&self, ctx: &Ctx<'_>, timer: u64) {
-        let fired = self
-            .kit(ctx, "fireTimer")
-            .and_then(|fire| fire.call::<_, ()>((timer,)));
+        let fired = self.kit(ctx, "fireTimer").and_then(|fire| fire.call::<_, ()>((timer,)));
         if let Err(error) = fired
             && error.is_exception()
         {
@@ -387,11 +344,7 @@ impl Engine {
                 Err(self.failure(ctx, error, &watched.map()))
             }
         };
-        Look::Over(Settled {
-            owner: watched.owner,
-            outcome,
-            handed,
-        })
+        Look::Over(Settled { owner: watched.owner, outcome, handed })
     }
 
     /// A promise of `{value}`, which is what an eval gives.
@@ -441,13 +394,10 @@ impl Engine {
     }
 
     fn forget_rejection<'js>(&self, ctx: &Ctx<'js>, promise: &JsValue<'js>) {
-        self.guest.rejections.borrow_mut().retain(|known| {
-            known
-                .promise
-                .clone()
-                .restore(ctx)
-                .is_ok_and(|known| known != *promise)
-        });
+        self.guest
+            .rejections
+            .borrow_mut()
+            .retain(|known| known.promise.clone().restore(ctx).is_ok_and(|known| known != *promise));
     }
 
     /// Whether jobs are left over.
@@ -469,8 +419,7 @@ impl Engine {
 
     /// Bytes of the JavaScript heap in use.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        self.context
-            .with(|ctx| u64::try_from(stack::memory_used(&ctx)).unwrap_or_default())
+        self.context.with(|ctx| u64::try_from(stack::memory_used(&ctx)).unwrap_or_default())
     }
 
     fn kit<'js>(&self, ctx: &Ctx<'js>, name: &str) -> rquickjs::Result<Function<'js>> {
@@ -521,17 +470,11 @@ fn encode_failure(error: &EncodeError, limits: &Limits) -> ErrorObject {
         }
         Fault::TooLarge => {
             let max = limits.result_bytes_max;
-            ErrorObject::new(
-                Kind::ResultTooLarge,
-                format!("the value is larger than {max} bytes of JSON"),
-            )
+            ErrorObject::new(Kind::ResultTooLarge, format!("the value is larger than {max} bytes of JSON"))
         }
         Fault::TooManyRefs => {
             let max = limits.references_max;
-            ErrorObject::new(
-                Kind::TooManyRefs,
-                format!("more than {max} live function references"),
-            )
+            ErrorObject::new(Kind::TooManyRefs, format!("more than {max} live function references"))
         }
         Fault::Stopped => ErrorObject::new(Kind::Timeout, "stopped while the value was read"),
     }

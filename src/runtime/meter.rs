@@ -112,11 +112,7 @@ impl Meter {
             self.stop.set(Some(Stop::Cpu));
             return Verdict::Stop;
         }
-        if in_slice < SLICE {
-            Verdict::Continue
-        } else {
-            Verdict::Suspend
-        }
+        if in_slice < SLICE { Verdict::Continue } else { Verdict::Suspend }
     }
 }
 

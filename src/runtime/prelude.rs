@@ -56,12 +56,8 @@ fn load_unit<'js>(ctx: Ctx<'js>, name: String) -> rquickjs::Result<Function<'js>
 
 impl Part {
     fn load<'js>(&self, ctx: &Ctx<'js>) -> rquickjs::Result<Function<'js>> {
-        let bytecode = self
-            .bytecode
-            .get_or_init(|| self.compile().map_err(|error| error.to_string()));
-        let bytecode = bytecode
-            .as_ref()
-            .map_err(|why| Exception::throw_internal(ctx, why))?;
+        let bytecode = self.bytecode.get_or_init(|| self.compile().map_err(|error| error.to_string()));
+        let bytecode = bytecode.as_ref().map_err(|why| Exception::throw_internal(ctx, why))?;
         // SAFETY: these bytes were written by `compile` in this very process, by this very QuickJS, and live as long.
         let module = unsafe { Module::load(ctx.clone(), bytecode) }?;
         // The module only defines a function, so it is evaluated when `eval` returns.
@@ -83,10 +79,7 @@ impl Part {
             let module = Module::declare(ctx.clone(), self.name, source).inspect_err(|_| {
                 tracing::error!(part = self.name, thrown = ?ctx.catch(), "the prelude does not compile");
             })?;
-            module.write(WriteOptions {
-                strip_debug: true,
-                ..WriteOptions::default()
-            })
+            module.write(WriteOptions { strip_debug: true, ..WriteOptions::default() })
         })
     }
 }

@@ -43,9 +43,7 @@ pub struct Weight(Shard);
 
 impl std::fmt::Debug for Shard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shard")
-            .field("number", &self.state.number)
-            .finish_non_exhaustive()
+        f.debug_struct("Shard").field("number", &self.state.number).finish_non_exhaustive()
     }
 }
 
@@ -68,9 +66,7 @@ impl Shard {
         });
         let shard = Self { jobs_tx, state };
         let own = shard.clone();
-        std::thread::Builder::new()
-            .name(format!("shard-{number}"))
-            .spawn(move || serve(own, jobs_rx))?;
+        std::thread::Builder::new().name(format!("shard-{number}")).spawn(move || serve(own, jobs_rx))?;
         Ok(shard)
     }
 
@@ -103,12 +99,7 @@ impl Shard {
     /// How long it has been inside JavaScript without coming back.
     pub fn inside_for(&self) -> Option<Duration> {
         let entered = self.state.entered_ms.load(Ordering::Relaxed).checked_sub(1)?;
-        Some(
-            self.state
-                .epoch
-                .elapsed()
-                .saturating_sub(Duration::from_millis(entered)),
-        )
+        Some(self.state.epoch.elapsed().saturating_sub(Duration::from_millis(entered)))
     }
 
     /// Takes it out of service: when it comes back, if ever, it drops everything and ends.
@@ -122,11 +113,8 @@ impl Shard {
     }
 
     fn note_entry(&self, inside: bool) {
-        let stamp = if inside {
-            u64::try_from(self.state.epoch.elapsed().as_millis()).unwrap_or(0) + 1
-        } else {
-            0
-        };
+        let stamp =
+            if inside { u64::try_from(self.state.epoch.elapsed().as_millis()).unwrap_or(0) + 1 } else { 0 };
         self.state.entered_ms.store(stamp, Ordering::Relaxed);
     }
 }

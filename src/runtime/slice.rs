@@ -37,9 +37,7 @@ impl<R: 'static> Turn<R> {
             RUNNING.set(None);
             result
         });
-        Ok(Self {
-            coroutine: Some(coroutine),
-        })
+        Ok(Self { coroutine: Some(coroutine) })
     }
 
     /// Runs until the work suspends itself (`None`) or ends.

@@ -64,16 +64,11 @@ fn parts<'js>(ctx: &Ctx<'js>, guest: &Guest, thrown: JsValue<'js>) -> rquickjs::
     let parts: Array<'js> = kit_function(&guest.kit(ctx)?, "describeThrown")?.call((thrown,))?;
     let text = |index: usize| -> rquickjs::Result<String> {
         let value: JsValue<'js> = parts.get(index)?;
-        Ok(value
-            .as_string()
-            .and_then(|text| text.to_string().ok())
-            .unwrap_or_default())
+        Ok(value.as_string().and_then(|text| text.to_string().ok()).unwrap_or_default())
     };
     let code: Option<f64> = parts.get(6).unwrap_or_default();
     #[allow(clippy::cast_possible_truncation)]
-    let answer = code
-        .map(|code| -> rquickjs::Result<_> { Ok((code as i64, parts.get(7)?)) })
-        .transpose()?;
+    let answer = code.map(|code| -> rquickjs::Result<_> { Ok((code as i64, parts.get(7)?)) }).transpose()?;
     Ok(Parts {
         header: text(0)?,
         name: text(1)?,
@@ -133,15 +128,9 @@ fn cause<'js>(ctx: &Ctx<'js>, guest: &Guest, thrown: &Parts<'js>, depth: usize) 
 
 fn suggestions(guest: &Guest, missing: &str) -> Vec<Value> {
     let client = guest.client_bindings.borrow();
-    let names = guest
-        .registry
-        .iter()
-        .map(|binding| binding.declaration.name.as_str());
+    let names = guest.registry.iter().map(|binding| binding.declaration.name.as_str());
     let names = names.chain(client.iter().map(String::as_str));
-    closest(names, missing, SUGGESTIONS_MAX)
-        .into_iter()
-        .map(Value::from)
-        .collect()
+    closest(names, missing, SUGGESTIONS_MAX).into_iter().map(Value::from).collect()
 }
 
 impl SourceMap<'_> {
@@ -150,20 +139,14 @@ impl SourceMap<'_> {
         if self.positions.is_identity() {
             return stack.to_owned();
         }
-        stack
-            .lines()
-            .map(|line| self.map_line(line))
-            .collect::<Vec<_>>()
-            .join("\n")
+        stack.lines().map(|line| self.map_line(line)).collect::<Vec<_>>().join("\n")
     }
 
     fn map_line(&self, line: &str) -> String {
         let mapped = || {
             let start = line.rfind(&format!("{}:", self.name))? + self.name.len() + 1;
             let (head, tail) = line.split_at(start);
-            let end = tail
-                .find(|c: char| !c.is_ascii_digit() && c != ':')
-                .unwrap_or(tail.len());
+            let end = tail.find(|c: char| !c.is_ascii_digit() && c != ':').unwrap_or(tail.len());
             let (row, column) = tail[..end].split_once(':')?;
             let (row, column) = self.positions.original(row.parse().ok()?, column.parse().ok()?);
             Some(format!("{head}{row}:{column}{}", &tail[end..]))

@@ -20,15 +20,7 @@ pub const EFFECTS_MAX: usize = 32;
 pub const EFFECT_BYTES_MAX: usize = 128;
 
 /// `limits` belongs to the package loader, which reads it itself; in a file it is no stranger.
-const FILE_FIELDS: [&str; 7] = [
-    "name",
-    "description",
-    "input",
-    "output",
-    "effects",
-    "hints",
-    "limits",
-];
+const FILE_FIELDS: [&str; 7] = ["name", "description", "input", "output", "effects", "hints", "limits"];
 
 /// One binding as it stands in a handshake or in a package file.
 ///
@@ -125,10 +117,7 @@ fn description(fields: &Map<String, Value>) -> Result<Option<String>, Declaratio
         None => Ok(None),
         Some(Value::String(text)) if text.len() <= DESCRIPTION_BYTES_MAX => Ok(Some(text.clone())),
         Some(Value::String(text)) => {
-            let message = format!(
-                "expected at most {DESCRIPTION_BYTES_MAX} bytes, got {}",
-                text.len()
-            );
+            let message = format!("expected at most {DESCRIPTION_BYTES_MAX} bytes, got {}", text.len());
             Err(refused("/description", message))
         }
         Some(other) => Err(unexpected("/description", "string", other)),
@@ -139,11 +128,7 @@ fn schema(fields: &Map<String, Value>, field: &str) -> Result<Option<Value>, Dec
     match fields.get(field) {
         None => Ok(None),
         Some(schema @ (Value::Object(_) | Value::Bool(_))) => Ok(Some(schema.clone())),
-        Some(other) => Err(unexpected(
-            &pointer_to(field),
-            "a JSON Schema (object or boolean)",
-            other,
-        )),
+        Some(other) => Err(unexpected(&pointer_to(field), "a JSON Schema (object or boolean)", other)),
     }
 }
 
@@ -157,11 +142,7 @@ fn effects(fields: &Map<String, Value>) -> Result<Vec<String>, DeclarationError>
         let message = format!("expected at most {EFFECTS_MAX} effects, got {}", listed.len());
         return Err(refused("/effects", message));
     }
-    listed
-        .iter()
-        .enumerate()
-        .map(|(at, effect)| one_effect(at, effect))
-        .collect()
+    listed.iter().enumerate().map(|(at, effect)| one_effect(at, effect)).collect()
 }
 
 fn one_effect(at: usize, effect: &Value) -> Result<String, DeclarationError> {
@@ -170,10 +151,9 @@ fn one_effect(at: usize, effect: &Value) -> Result<String, DeclarationError> {
         Value::String(name) if name.is_empty() => {
             Err(refused(path, "expected the name of an effect, got \"\""))
         }
-        Value::String(name) if name.len() > EFFECT_BYTES_MAX => Err(refused(
-            path,
-            format!("expected at most {EFFECT_BYTES_MAX} bytes, got {}", name.len()),
-        )),
+        Value::String(name) if name.len() > EFFECT_BYTES_MAX => {
+            Err(refused(path, format!("expected at most {EFFECT_BYTES_MAX} bytes, got {}", name.len())))
+        }
         Value::String(name) => Ok(name.clone()),
         other => Err(unexpected(&path, "string", other)),
     }
@@ -188,10 +168,7 @@ fn unexpected(path: &str, expected: &str, got: &Value) -> DeclarationError {
 }
 
 fn refused(path: impl Into<String>, message: impl Into<String>) -> DeclarationError {
-    DeclarationError {
-        path: path.into(),
-        message: message.into(),
-    }
+    DeclarationError { path: path.into(), message: message.into() }
 }
 
 fn type_name(value: &Value) -> &'static str {
@@ -251,13 +228,7 @@ mod tests {
         let wire = json!({"name": "a", "in/put": {}});
         let error = Declaration::from_file(&wire).unwrap_err();
         assert_eq!(error.path, "/in~1put");
-        assert!(
-            error
-                .message
-                .starts_with("unknown field; known are name, description"),
-            "{}",
-            error.message
-        );
+        assert!(error.message.starts_with("unknown field; known are name, description"), "{}", error.message);
         assert_eq!(Declaration::from_peer(&wire).unwrap(), Declaration::named("a"));
     }
 
@@ -273,11 +244,7 @@ mod tests {
             (json!([]), "", "expected object, got array"),
             (json!({}), "/name", "missing; every binding has a name"),
             (json!({"name": 1}), "/name", "expected string, got number"),
-            (
-                json!({"name": "a", "description": null}),
-                "/description",
-                "expected string, got null",
-            ),
+            (json!({"name": "a", "description": null}), "/description", "expected string, got null"),
             (
                 json!({"name": "a", "input": null}),
                 "/input",
@@ -288,21 +255,9 @@ mod tests {
                 "/output",
                 "expected a JSON Schema (object or boolean), got string",
             ),
-            (
-                json!({"name": "a", "effects": "read"}),
-                "/effects",
-                "expected array of strings, got string",
-            ),
-            (
-                json!({"name": "a", "effects": ["read", true]}),
-                "/effects/1",
-                "expected string, got boolean",
-            ),
-            (
-                json!({"name": "a", "effects": [""]}),
-                "/effects/0",
-                "expected the name of an effect, got \"\"",
-            ),
+            (json!({"name": "a", "effects": "read"}), "/effects", "expected array of strings, got string"),
+            (json!({"name": "a", "effects": ["read", true]}), "/effects/1", "expected string, got boolean"),
+            (json!({"name": "a", "effects": [""]}), "/effects/0", "expected the name of an effect, got \"\""),
         ];
         for (wire, path, message) in cases {
             assert_eq!(refusal(wire), (path.to_owned(), message.to_owned()));

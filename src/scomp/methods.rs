@@ -130,10 +130,7 @@ pub struct ValueResult {
 pub fn read_params<'a, T: Deserialize<'a>>(params: Option<&'a RawValue>) -> Result<T, ErrorObject> {
     let text = params.map_or("{}", RawValue::get);
     if !text.starts_with('{') {
-        return Err(ErrorObject::new(
-            Kind::InvalidParams,
-            "`params` must be an object",
-        ));
+        return Err(ErrorObject::new(Kind::InvalidParams, "`params` must be an object"));
     }
     serde_json::from_str(text).map_err(|error| {
         let text = error.to_string();
@@ -147,26 +144,16 @@ impl EvalParams {
     pub fn read(params: Option<&RawValue>) -> Result<Self, ErrorObject> {
         let read: Self = read_params(params)?;
         let bad = |path: &str, message: &str| {
-            Err(
-                ErrorObject::new(Kind::InvalidParams, format!("{}: {message}", &path[1..]))
-                    .with("path", path),
-            )
+            Err(ErrorObject::new(Kind::InvalidParams, format!("{}: {message}", &path[1..]))
+                .with("path", path))
         };
         if read.timeout_ms == Some(0) {
             return bad("/timeoutMs", "expected a positive integer, got 0");
         }
-        if read
-            .name
-            .as_ref()
-            .is_some_and(|name| name.len() > NAME_BYTES_MAX || name.contains(['\0', '\n']))
-        {
+        if read.name.as_ref().is_some_and(|name| name.len() > NAME_BYTES_MAX || name.contains(['\0', '\n'])) {
             return bad("/name", "expected a file name of at most 1024 bytes on one line");
         }
-        if read
-            .key
-            .as_ref()
-            .is_some_and(|key| key.is_empty() || key.len() > NAME_BYTES_MAX)
-        {
+        if read.key.as_ref().is_some_and(|key| key.is_empty() || key.len() > NAME_BYTES_MAX) {
             return bad("/key", "expected 1 to 1024 bytes");
         }
         Ok(read)
@@ -252,10 +239,8 @@ mod tests {
 
     #[test]
     fn an_invoke_of_ours_reads_back() {
-        let out = InvokeParams {
-            target: Target::Reference("f1".into()),
-            payload: Payload::Args(vec![1.into()]),
-        };
+        let out =
+            InvokeParams { target: Target::Reference("f1".into()), payload: Payload::Args(vec![1.into()]) };
         assert_eq!(serde_json::to_string(&out).unwrap(), r#"{"ref":"f1","args":[1]}"#);
     }
 }

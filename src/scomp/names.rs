@@ -130,10 +130,7 @@ fn check_segment(segment: &str) -> Result<(), NameError> {
 /// Whether `text` is an identifier of ASCII letters, digits, `_` and `$`.
 pub fn is_identifier(text: &str) -> bool {
     let starts_well = text.starts_with(|first: char| !first.is_ascii_digit());
-    starts_well
-        && text
-            .chars()
-            .all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '$'))
+    starts_well && text.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '$'))
 }
 
 /// Names that can stand side by side.
@@ -164,9 +161,7 @@ impl NameSet {
             return Err(prefix_clash(prefix, name));
         }
         for prefix in prefixes(name) {
-            self.taken
-                .entry(prefix.to_owned())
-                .or_insert_with(|| Taken::PrefixOf(name.to_owned()));
+            self.taken.entry(prefix.to_owned()).or_insert_with(|| Taken::PrefixOf(name.to_owned()));
         }
         self.taken.insert(name.to_owned(), Taken::Name);
         Ok(())
@@ -179,10 +174,7 @@ impl NameSet {
 }
 
 fn prefix_clash(prefix: &str, longer: &str) -> NameError {
-    NameError::Prefix {
-        prefix: prefix.to_owned(),
-        longer: longer.to_owned(),
-    }
+    NameError::Prefix { prefix: prefix.to_owned(), longer: longer.to_owned() }
 }
 
 /// `a.b.c` gives `a`, `a.b`.
@@ -203,40 +195,19 @@ mod tests {
 
     #[test]
     fn ordinary_names_pass() {
-        for name in [
-            "getOrder",
-            "memory.transact",
-            "kv.delete",
-            "a.class.new",
-            "$x._y1",
-            "constructors",
-            "a.console",
-        ] {
+        for name in
+            ["getOrder", "memory.transact", "kv.delete", "a.class.new", "$x._y1", "constructors", "a.console"]
+        {
             assert_eq!(check(name), Ok(()), "{name}");
         }
     }
 
     #[test]
     fn unwritable_segments_are_refused() {
-        for name in [
-            "",
-            ".",
-            "a.",
-            ".a",
-            "a..b",
-            "1a",
-            "a.1",
-            "a-b",
-            "a b",
-            "größe",
-            "a\u{200d}",
-            "a[0]",
-            "a.\n",
-        ] {
-            assert!(
-                matches!(check(name), Err(NameError::NotAnIdentifier(_))),
-                "{name}"
-            );
+        for name in
+            ["", ".", "a.", ".a", "a..b", "1a", "a.1", "a-b", "a b", "größe", "a\u{200d}", "a[0]", "a.\n"]
+        {
+            assert!(matches!(check(name), Err(NameError::NotAnIdentifier(_))), "{name}");
         }
     }
 
@@ -249,15 +220,9 @@ mod tests {
 
     #[test]
     fn globals_and_words_are_refused_in_the_first_place_only() {
-        for name in [
-            "console",
-            "console.write",
-            "URL",
-            "undefined.a",
-            "Promise",
-            "globalThis.x",
-            "__readonly",
-        ] {
+        for name in
+            ["console", "console.write", "URL", "undefined.a", "Promise", "globalThis.x", "__readonly"]
+        {
             assert!(matches!(check(name), Err(NameError::Global(_))), "{name}");
         }
         for name in ["await", "class.a", "null", "let", "delete.x", "this"] {
@@ -268,16 +233,10 @@ mod tests {
     #[test]
     fn length_and_segments_hold_at_the_edge_and_not_past_it() {
         assert_eq!(check(&"a".repeat(NAME_BYTES_MAX)), Ok(()));
-        assert_eq!(
-            check(&"a".repeat(NAME_BYTES_MAX + 1)),
-            Err(NameError::TooLong(NAME_BYTES_MAX + 1))
-        );
+        assert_eq!(check(&"a".repeat(NAME_BYTES_MAX + 1)), Err(NameError::TooLong(NAME_BYTES_MAX + 1)));
         assert_eq!(check(&["a"; NAME_SEGMENTS_MAX].join(".")), Ok(()));
         let longer = ["a"; NAME_SEGMENTS_MAX + 1].join(".");
-        assert_eq!(
-            check(&longer),
-            Err(NameError::TooManySegments(NAME_SEGMENTS_MAX + 1))
-        );
+        assert_eq!(check(&longer), Err(NameError::TooManySegments(NAME_SEGMENTS_MAX + 1)));
     }
 
     #[test]
@@ -291,10 +250,7 @@ mod tests {
 
     #[test]
     fn prefix_is_refused_whichever_comes_first() {
-        let clash = NameError::Prefix {
-            prefix: "a".into(),
-            longer: "a.b.c".into(),
-        };
+        let clash = NameError::Prefix { prefix: "a".into(), longer: "a.b.c".into() };
         let mut names = NameSet::default();
         names.insert("a").unwrap();
         assert_eq!(names.insert("a.b.c"), Err(clash.clone()));

@@ -114,42 +114,27 @@ impl Peer {
                         .with("supported", vec![Value::from(PROTOCOL)]));
                 }
                 self.phase = Phase::ShakingHands;
-                Ok(Effect::Handshake {
-                    request: id.clone(),
-                    params,
-                })
+                Ok(Effect::Handshake { request: id.clone(), params })
             }
-            (Phase::Live | Phase::ShakingHands, HANDSHAKE) => Err(ErrorObject::new(
-                Kind::InvalidRequest,
-                "the handshake is done already",
-            )),
-            (Phase::AwaitingHandshake | Phase::ShakingHands, _) => Err(ErrorObject::new(
-                Kind::NotReady,
-                "the handshake has to come first",
-            )),
+            (Phase::Live | Phase::ShakingHands, HANDSHAKE) => {
+                Err(ErrorObject::new(Kind::InvalidRequest, "the handshake is done already"))
+            }
+            (Phase::AwaitingHandshake | Phase::ShakingHands, _) => {
+                Err(ErrorObject::new(Kind::NotReady, "the handshake has to come first"))
+            }
             (Phase::Live, EVAL) => {
                 let params = EvalParams::read(params)?;
-                Ok(Effect::Command(SessionCommand::Eval {
-                    request: id.clone(),
-                    params,
-                }))
+                Ok(Effect::Command(SessionCommand::Eval { request: id.clone(), params }))
             }
             (Phase::Live, INVOKE) => {
                 let InvokeParams { target, payload } = InvokeParams::read(params)?;
-                Ok(Effect::Command(SessionCommand::Invoke {
-                    request: id.clone(),
-                    target,
-                    payload,
-                }))
+                Ok(Effect::Command(SessionCommand::Invoke { request: id.clone(), target, payload }))
             }
             (Phase::Live, RELEASE_REF) => Err(ErrorObject::new(
                 Kind::InvalidRequest,
                 "release_ref is a notification: send it without `id`",
             )),
-            (Phase::Live, _) => Err(ErrorObject::new(
-                Kind::UnknownMethod,
-                format!("no method {method:?}"),
-            )),
+            (Phase::Live, _) => Err(ErrorObject::new(Kind::UnknownMethod, format!("no method {method:?}"))),
         }
     }
 
@@ -205,25 +190,14 @@ impl Peer {
                     Err(error) => fail(Some(&request), &error),
                 })
             }
-            SessionEvent::Call {
-                call,
-                target,
-                payload,
-            } => Some(match self.outbound.open(call) {
+            SessionEvent::Call { call, target, payload } => Some(match self.outbound.open(call) {
                 Ok(id) => {
                     self.sent.insert(call, id);
-                    Effect::Send(encode_request(
-                        Some(id.0),
-                        INVOKE,
-                        &InvokeParams { target, payload },
-                    ))
+                    Effect::Send(encode_request(Some(id.0), INVOKE, &InvokeParams { target, payload }))
                 }
                 Err(rpc::Full) => {
                     let error = ErrorObject::new(Kind::Busy, "too many calls wait for the client");
-                    Effect::Command(SessionCommand::Answer {
-                        call,
-                        outcome: Err(error),
-                    })
+                    Effect::Command(SessionCommand::Answer { call, outcome: Err(error) })
                 }
             }),
             SessionEvent::GiveUp { call } => {
@@ -247,10 +221,7 @@ impl Peer {
 fn read_value(result: &RawValue) -> Result<Value, ErrorObject> {
     let read = serde_json::from_str::<ValueResult>(result.get());
     read.map(|result| result.value).map_err(|error| {
-        ErrorObject::new(
-            Kind::InvalidOutput,
-            format!("the answer to invoke is not {{value}}: {error}"),
-        )
+        ErrorObject::new(Kind::InvalidOutput, format!("the answer to invoke is not {{value}}: {error}"))
     })
 }
 
@@ -268,9 +239,7 @@ mod tests {
         let mut peer = Peer::new(4);
         let effect =
             peer.on_text(r#"{"jsonrpc":"2.0","id":1,"method":"handshake","params":{"protocol":"0.1"}}"#);
-        let Some(Effect::Handshake { request, .. }) = effect else {
-            panic!("no handshake")
-        };
+        let Some(Effect::Handshake { request, .. }) = effect else { panic!("no handshake") };
         peer.on_handshake(&request, Ok(&json!({})));
         peer
     }
@@ -300,10 +269,7 @@ mod tests {
         let effect =
             peer.on_text(r#"{"jsonrpc":"2.0","id":1,"method":"handshake","params":{"protocol":"9"}}"#);
         let answer = sent(effect);
-        assert_eq!(
-            answer["error"]["data"],
-            json!({"kind": "UnsupportedProtocol", "supported": ["0.1"]})
-        );
+        assert_eq!(answer["error"]["data"], json!({"kind": "UnsupportedProtocol", "supported": ["0.1"]}));
         let mut peer = live();
         let effect =
             peer.on_text(r#"{"jsonrpc":"2.0","id":2,"method":"handshake","params":{"protocol":"0.1"}}"#);
@@ -314,45 +280,24 @@ mod tests {
     fn an_id_in_flight_is_refused_without_id() {
         let mut peer = live();
         let eval = r#"{"jsonrpc":"2.0","id":5,"method":"eval","params":{"code":"1"}}"#;
-        assert!(matches!(
-            peer.on_text(eval),
-            Some(Effect::Command(SessionCommand::Eval { .. }))
-        ));
-        assert_eq!(
-            error_of(peer.on_text(eval)),
-            (Value::Null, json!("InvalidRequest"))
-        );
+        assert!(matches!(peer.on_text(eval), Some(Effect::Command(SessionCommand::Eval { .. }))));
+        assert_eq!(error_of(peer.on_text(eval)), (Value::Null, json!("InvalidRequest")));
         let outcome = Ok(serde_json::value::to_raw_value(&json!({"value": 1})).unwrap());
-        let answer = sent(peer.on_event(SessionEvent::Answered {
-            request: Id::from(5),
-            outcome,
-        }));
+        let answer = sent(peer.on_event(SessionEvent::Answered { request: Id::from(5), outcome }));
         assert_eq!(answer["result"], json!({"value": 1}));
-        assert!(matches!(
-            peer.on_text(eval),
-            Some(Effect::Command(SessionCommand::Eval { .. }))
-        ));
+        assert!(matches!(peer.on_text(eval), Some(Effect::Command(SessionCommand::Eval { .. }))));
     }
 
     #[test]
     fn calls_to_the_client_have_ids_of_their_own() {
         let mut peer = live();
         let target = Target::Binding("notify".into());
-        let call = |call| SessionEvent::Call {
-            call,
-            target: target.clone(),
-            payload: Payload::Input(json!(1)),
-        };
+        let call =
+            |call| SessionEvent::Call { call, target: target.clone(), payload: Payload::Input(json!(1)) };
         assert_eq!(sent(peer.on_event(call(70)))["id"], json!(1));
         assert_eq!(sent(peer.on_event(call(71)))["id"], json!(2));
         let effect = peer.on_text(r#"{"jsonrpc":"2.0","id":2,"result":{"value":null}}"#);
-        assert!(matches!(
-            effect,
-            Some(Effect::Command(SessionCommand::Answer {
-                call: 71,
-                outcome: Ok(_)
-            }))
-        ));
+        assert!(matches!(effect, Some(Effect::Command(SessionCommand::Answer { call: 71, outcome: Ok(_) }))));
         peer.on_event(SessionEvent::GiveUp { call: 70 });
         let late = peer.on_text(r#"{"jsonrpc":"2.0","id":1,"result":{"value":null}}"#);
         assert!(matches!(late, Some(Effect::Ignored("stale"))));
@@ -368,10 +313,7 @@ mod tests {
         let effect = peer.on_text(r#"{"jsonrpc":"2.0","method":"eval","params":{"code":"1"}}"#);
         assert!(matches!(effect, Some(Effect::Ignored("notification"))));
         let effect = peer.on_text(r#"{"jsonrpc":"2.0","method":"release_ref","params":{"ref":"f1"}}"#);
-        assert!(matches!(
-            effect,
-            Some(Effect::Command(SessionCommand::Release { count: 1, .. }))
-        ));
+        assert!(matches!(effect, Some(Effect::Command(SessionCommand::Release { count: 1, .. }))));
     }
 
     #[test]

@@ -31,11 +31,7 @@ impl Drop for ConnectionSlot {
 impl Connections {
     /// Room for `most`.
     pub(crate) fn new(most: usize) -> Self {
-        Self {
-            open: Arc::default(),
-            most,
-            numbered: AtomicUsize::new(0),
-        }
+        Self { open: Arc::default(), most, numbered: AtomicUsize::new(0) }
     }
 
     /// A number for the logs.
@@ -67,10 +63,7 @@ pub(crate) struct Trimmer {
 impl Trimmer {
     /// Nothing to give back yet.
     pub(crate) fn new(now: Instant) -> Self {
-        Self {
-            most: 0,
-            trimmed_at: now,
-        }
+        Self { most: 0, trimmed_at: now }
     }
 
     /// Sees how many sessions there are; gives memory back when enough are gone.

@@ -163,28 +163,19 @@ impl<T: Transport> Connection<T> {
         self.pinged = false;
         match frame {
             Some(Ok(Frame::Text(text))) => {
-                self.over_quota = self
-                    .terms
-                    .principal
-                    .account
-                    .count_message(std::time::Instant::now())
-                    .err();
+                self.over_quota = self.terms.principal.account.count_message(std::time::Instant::now()).err();
                 match self.peer.on_text(text.as_str()) {
                     Some(effect) => self.perform(effect).await,
                     None => Ok(()),
                 }
             }
             Some(Ok(Frame::Alive)) => Ok(()),
-            Some(Ok(Frame::Binary)) => Err(End::Close(
-                close_code::UNSUPPORTED,
-                "only text frames are spoken here".to_owned(),
-            )),
+            Some(Ok(Frame::Binary)) => {
+                Err(End::Close(close_code::UNSUPPORTED, "only text frames are spoken here".to_owned()))
+            }
             Some(Ok(Frame::TooLong)) => {
                 let max = self.terms.directory.limits().message_bytes_max;
-                Err(End::Close(
-                    close_code::TOO_LONG,
-                    format!("a message may have {max} bytes"),
-                ))
+                Err(End::Close(close_code::TOO_LONG, format!("a message may have {max} bytes")))
             }
             Some(Ok(Frame::Closed { .. })) | None => Err(End::Gone),
             Some(Err(error)) => Err(match error.close_code() {
@@ -200,10 +191,9 @@ impl<T: Transport> Connection<T> {
                 Some(effect) => self.perform(effect).await,
                 None => Ok(()),
             },
-            None => Err(End::Close(
-                1013,
-                "the connection reads too slowly, or its session is lost".to_owned(),
-            )),
+            None => {
+                Err(End::Close(1013, "the connection reads too slowly, or its session is lost".to_owned()))
+            }
         }
     }
 
@@ -267,16 +257,8 @@ impl<T: Transport> Connection<T> {
     fn next_patience(&self) -> Option<Instant> {
         let patience = &self.terms.patience;
         let handshake = patience.handshake.filter(|_| self.hold.is_none());
-        let silence = if self.pinged {
-            patience.idle_max
-        } else {
-            patience.ping_after
-        };
-        [handshake, silence]
-            .into_iter()
-            .flatten()
-            .min()
-            .map(|wait| self.last_heard + wait)
+        let silence = if self.pinged { patience.idle_max } else { patience.ping_after };
+        [handshake, silence].into_iter().flatten().min().map(|wait| self.last_heard + wait)
     }
 
     async fn on_silence(&mut self) -> Result<(), End> {

@@ -65,11 +65,9 @@ impl IntoResponse for Refusal {
             Self::ForeignOrigin => {
                 (StatusCode::FORBIDDEN, "This origin is not allowed here.\n").into_response()
             }
-            Self::ForeignHost => (
-                StatusCode::FORBIDDEN,
-                "Without tokens only localhost is served.\n",
-            )
-                .into_response(),
+            Self::ForeignHost => {
+                (StatusCode::FORBIDDEN, "Without tokens only localhost is served.\n").into_response()
+            }
         }
     }
 }
@@ -145,9 +143,7 @@ impl Gate {
 fn shown_token(headers: &HeaderMap) -> Option<Vec<u8>> {
     if let Some(value) = headers.get(AUTHORIZATION) {
         let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
-        return scheme
-            .eq_ignore_ascii_case("bearer")
-            .then(|| token.trim().as_bytes().to_vec());
+        return scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().as_bytes().to_vec());
     }
     let offers = headers.get_all(SEC_WEBSOCKET_PROTOCOL).into_iter();
     let encoded = offers

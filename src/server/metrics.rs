@@ -8,18 +8,8 @@ use crate::observe;
 /// The page, as Prometheus reads it.
 pub(crate) fn page(state: &ServerState) -> String {
     let mut text = observe::render();
-    gauge(
-        &mut text,
-        "scomp_sessions",
-        "Live sessions, detached ones included",
-        state.directory.len(),
-    );
-    gauge(
-        &mut text,
-        "scomp_connections",
-        "Open connections",
-        state.connections.open(),
-    );
+    gauge(&mut text, "scomp_sessions", "Live sessions, detached ones included", state.directory.len());
+    gauge(&mut text, "scomp_connections", "Open connections", state.connections.open());
     gauge(
         &mut text,
         "scomp_stuck_shards",
@@ -27,22 +17,14 @@ pub(crate) fn page(state: &ServerState) -> String {
         state.shards.stuck(),
     );
     if let Some(bytes) = resident_bytes() {
-        gauge(
-            &mut text,
-            "scomp_memory_bytes",
-            "Memory of the process in RAM",
-            bytes,
-        );
+        gauge(&mut text, "scomp_memory_bytes", "Memory of the process in RAM", bytes);
     }
     text
 }
 
 fn gauge(text: &mut String, name: &str, help: &str, value: usize) {
     // Writing into a string cannot fail.
-    let _ = write!(
-        text,
-        "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}\n\n"
-    );
+    let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}\n\n");
 }
 
 /// From the kernel's own account; `None` where it keeps no such file.

@@ -157,10 +157,7 @@ impl Server {
         let placed = (|| -> io::Result<()> {
             stream.set_nodelay(true)?;
             let stream = stream.into_std()?;
-            let shard = self
-                .shards
-                .least_loaded()
-                .ok_or_else(|| io::Error::other("no shard"))?;
+            let shard = self.shards.least_loaded().ok_or_else(|| io::Error::other("no shard"))?;
             let kept = self.shards.keep(shard.number(), stream.try_clone()?);
             let placed = Placed(Arc::new((kept, shard.weigh(), slot)));
             let (stop, tls) = (self.state.stop.clone(), self.state.tls.clone());
@@ -176,11 +173,7 @@ impl Server {
                     }
                 });
             });
-            if is_taken {
-                Ok(())
-            } else {
-                Err(io::Error::other("the shard is overloaded"))
-            }
+            if is_taken { Ok(()) } else { Err(io::Error::other("the shard is overloaded")) }
         })();
         if let Err(error) = placed {
             tracing::warn!(%error, %from, "a connection was dropped");
@@ -189,15 +182,8 @@ impl Server {
 
     /// Serves a connection that somebody else made, for example over stdio. Returns when it is over.
     pub async fn serve_transport<T: Transport>(&self, transport: T) -> io::Result<()> {
-        let shard = self
-            .shards
-            .least_loaded()
-            .ok_or_else(|| io::Error::other("no shard"))?;
-        let patience = Patience {
-            handshake: None,
-            ping_after: None,
-            idle_max: None,
-        };
+        let shard = self.shards.least_loaded().ok_or_else(|| io::Error::other("no shard"))?;
+        let patience = Patience { handshake: None, ping_after: None, idle_max: None };
         let terms = Terms {
             directory: Arc::clone(&self.state.directory),
             principal: self.state.gate.local(),
@@ -273,9 +259,7 @@ where
     let service = TowerToHyperService::new(service);
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_WAIT_MAX);
-    let connection = http
-        .serve_connection(TokioIo::new(stream), service)
-        .with_upgrades();
+    let connection = http.serve_connection(TokioIo::new(stream), service).with_upgrades();
     tokio::select! {
         served = connection => if let Err(error) = served {
             tracing::debug!(%error, "a connection ended early");

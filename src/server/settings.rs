@@ -68,11 +68,7 @@ pub struct AuditSettings {
 
 impl Default for AuditSettings {
     fn default() -> Self {
-        Self {
-            path: None,
-            max_bytes: 64 << 20,
-            keep: 8,
-        }
+        Self { path: None, max_bytes: 64 << 20, keep: 8 }
     }
 }
 

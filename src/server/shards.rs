@@ -45,9 +45,7 @@ impl Drop for SocketGuard {
 impl Shards {
     /// Starts `count` shards.
     pub fn start(count: usize) -> io::Result<Arc<Self>> {
-        let live = (0..count.max(1))
-            .map(Shard::start)
-            .collect::<io::Result<Vec<_>>>()?;
+        let live = (0..count.max(1)).map(Shard::start).collect::<io::Result<Vec<_>>>()?;
         Ok(Arc::new(Self {
             next_shard: AtomicUsize::new(live.len()),
             live: Mutex::new(live),
@@ -65,16 +63,8 @@ impl Shards {
     /// Remembers a socket that goes to a shard.
     pub fn keep(self: &Arc<Self>, shard: usize, socket: TcpStream) -> SocketGuard {
         let number = self.next_socket.fetch_add(1, Ordering::Relaxed);
-        self.sockets
-            .lock()
-            .entry(shard)
-            .or_default()
-            .insert(number, socket);
-        SocketGuard {
-            shards: Arc::clone(self),
-            shard,
-            number,
-        }
+        self.sockets.lock().entry(shard).or_default().insert(number, socket);
+        SocketGuard { shards: Arc::clone(self), shard, number }
     }
 
     /// How many shards were lost.
@@ -98,10 +88,7 @@ impl Shards {
                 std::thread::sleep(LOOK_EVERY);
             }
         };
-        std::thread::Builder::new()
-            .name("watchdog".to_owned())
-            .spawn(look)
-            .map(drop)
+        std::thread::Builder::new().name("watchdog".to_owned()).spawn(look).map(drop)
     }
 
     fn replace_stuck(&self, stuck_after: Duration) -> Vec<usize> {
@@ -115,13 +102,7 @@ impl Shards {
             tracing::error!(shard = number, "a shard is stuck in native code and is replaced");
             shard.retire();
             self.stuck.fetch_add(1, Ordering::Relaxed);
-            for socket in self
-                .sockets
-                .lock()
-                .remove(&number)
-                .unwrap_or_default()
-                .into_values()
-            {
+            for socket in self.sockets.lock().remove(&number).unwrap_or_default().into_values() {
                 // A socket that is closed already is as good.
                 let _ = socket.shutdown(Shutdown::Both);
             }

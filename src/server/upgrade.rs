@@ -72,17 +72,9 @@ fn check(method: &Method, headers: &HeaderMap) -> Result<String, Response<Body>>
         let text = "This speaks WebSocket: ask for an upgrade.\n";
         return Err((StatusCode::UPGRADE_REQUIRED, [(UPGRADE, "websocket")], text).into_response());
     }
-    if headers
-        .get(SEC_WEBSOCKET_VERSION)
-        .is_none_or(|version| version != "13")
-    {
+    if headers.get(SEC_WEBSOCKET_VERSION).is_none_or(|version| version != "13") {
         let text = "Only version 13 of WebSocket is spoken.\n";
-        return Err((
-            StatusCode::UPGRADE_REQUIRED,
-            [(SEC_WEBSOCKET_VERSION, "13")],
-            text,
-        )
-            .into_response());
+        return Err((StatusCode::UPGRADE_REQUIRED, [(SEC_WEBSOCKET_VERSION, "13")], text).into_response());
     }
     let key = headers.get(SEC_WEBSOCKET_KEY).and_then(|key| key.to_str().ok());
     key.map(str::to_owned)
@@ -94,9 +86,6 @@ fn offers(headers: &HeaderMap, subprotocol: &str) -> bool {
 }
 
 fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
-    let values = headers
-        .get_all(name)
-        .into_iter()
-        .filter_map(|value| value.to_str().ok());
+    let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).map(str::trim)
 }

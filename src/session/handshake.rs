@@ -22,10 +22,7 @@ pub(crate) fn check_bindings(
         return Ok(Vec::new());
     }
     if declared.len() > CLIENT_BINDINGS_MAX {
-        return Err(refused(
-            "/bindings",
-            &format!("expected at most {CLIENT_BINDINGS_MAX} bindings"),
-        ));
+        return Err(refused("/bindings", &format!("expected at most {CLIENT_BINDINGS_MAX} bindings")));
     }
     let mut names = registry.names().clone();
     for control in control_declarations() {
@@ -45,9 +42,7 @@ pub(crate) fn check_bindings(
             }
             seen_reserved.push(name);
         } else {
-            names
-                .insert(&declaration.name)
-                .map_err(|error| refused(&at("/name"), &error.to_string()))?;
+            names.insert(&declaration.name).map_err(|error| refused(&at("/name"), &error.to_string()))?;
         }
         let compile = |schema: &Option<Value>, place: &str| {
             let compiled = schema.as_ref().map(Schema::compile).transpose();
@@ -55,11 +50,7 @@ pub(crate) fn check_bindings(
         };
         let input = compile(&declaration.input, "input")?;
         let output = compile(&declaration.output, "output")?;
-        checked.push(ClientBinding {
-            declaration,
-            input,
-            output,
-        });
+        checked.push(ClientBinding { declaration, input, output });
     }
     Ok(checked)
 }

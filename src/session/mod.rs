@@ -45,11 +45,7 @@ pub struct SessionSettings {
 
 impl Default for SessionSettings {
     fn default() -> Self {
-        Self {
-            sessions_max: 20_000,
-            ttl_ms: 600_000,
-            detached_max: 10_000,
-        }
+        Self { sessions_max: 20_000, ttl_ms: 600_000, detached_max: 10_000 }
     }
 }
 
@@ -126,15 +122,10 @@ impl Directory {
         server_name: &str,
         audit: Audit,
     ) -> Self {
-        let mut declarations: Vec<Value> = registry
-            .iter()
-            .map(|binding| json!(binding.declaration))
-            .collect();
-        declarations.extend(
-            crate::runtime::control_declarations()
-                .iter()
-                .map(|declaration| json!(declaration)),
-        );
+        let mut declarations: Vec<Value> =
+            registry.iter().map(|binding| json!(binding.declaration)).collect();
+        declarations
+            .extend(crate::runtime::control_declarations().iter().map(|declaration| json!(declaration)));
         Self {
             registry,
             limits,
@@ -175,19 +166,10 @@ impl Directory {
         };
         let (events_tx, events) = event_channel();
         let evals_queued = match resumed {
-            true => handle
-                .inspect()
-                .await
-                .map_or(0, |info| info.evals_queued + usize::from(info.running)),
+            true => handle.inspect().await.map_or(0, |info| info.evals_queued + usize::from(info.running)),
             false => 0,
         };
-        handle
-            .send(Inbox::Attach(Attachment {
-                number: connection,
-                events_tx,
-                bindings,
-            }))
-            .await?;
+        handle.send(Inbox::Attach(Attachment { number: connection, events_tx, bindings })).await?;
         let welcome = json!({
             "protocol": PROTOCOL,
             "sessionId": id,
@@ -200,13 +182,7 @@ impl Directory {
                 },
             },
         });
-        Ok(Hold {
-            id,
-            connection,
-            handle,
-            events,
-            welcome,
-        })
+        Ok(Hold { id, connection, handle, events, welcome })
     }
 
     fn create(&self, principal: &Arc<Principal>) -> Result<Opened, ErrorObject> {
@@ -250,10 +226,7 @@ impl Directory {
             },
         );
         drop(sessions);
-        self.audit.record(|| Event::SessionOpened {
-            principal: principal.name.clone(),
-            session: id.clone(),
-        });
+        self.audit.record(|| Event::SessionOpened { principal: principal.name.clone(), session: id.clone() });
         let weight = shard.weigh();
         let span = tracing::info_span!("session", id, principal = principal.name);
         let run = async move {
@@ -283,13 +256,7 @@ impl Directory {
             principal: principal.name.clone(),
             session: resume.id.clone(),
         });
-        Ok((
-            resume.id.clone(),
-            token,
-            true,
-            entry.handle.clone(),
-            entry.connection,
-        ))
+        Ok((resume.id.clone(), token, true, entry.handle.clone(), entry.connection))
     }
 
     /// The client sent something after its handshake, so it has its token: the one before is void.
@@ -306,9 +273,7 @@ impl Directory {
     pub(crate) async fn release(&self, hold: &Hold) {
         let ended = {
             let mut sessions = self.sessions.lock();
-            let Some(entry) = sessions
-                .get_mut(&hold.id)
-                .filter(|entry| entry.connection == hold.connection)
+            let Some(entry) = sessions.get_mut(&hold.id).filter(|entry| entry.connection == hold.connection)
             else {
                 return;
             };
@@ -334,10 +299,7 @@ impl Directory {
             let is_over = |entry: &Entry| {
                 entry.handle.is_gone() || entry.detached_at.is_some_and(|at| at.elapsed() >= ttl)
             };
-            sessions
-                .extract_if(|_, entry| is_over(entry))
-                .map(|(_, entry)| entry)
-                .collect()
+            sessions.extract_if(|_, entry| is_over(entry)).map(|(_, entry)| entry).collect()
         };
         for entry in expired {
             let _ = entry.handle.send(Inbox::End(Closing::GoingAway)).await;
@@ -346,10 +308,7 @@ impl Directory {
 
     /// Forgets the sessions of a shard that was lost.
     pub fn forget_shard(&self, shard: usize) -> usize {
-        self.sessions
-            .lock()
-            .extract_if(|_, entry| entry.shard == shard)
-            .count()
+        self.sessions.lock().extract_if(|_, entry| entry.shard == shard).count()
     }
 
     /// No new sessions from here on.
@@ -389,22 +348,12 @@ impl Directory {
             .take(most)
             .map(|(id, entry)| {
                 let connected = entry.detached_at.is_none();
-                (
-                    id.clone(),
-                    entry.principal.name.clone(),
-                    connected,
-                    entry.handle.clone(),
-                )
+                (id.clone(), entry.principal.name.clone(), connected, entry.handle.clone())
             })
             .collect();
         let mut listed = Vec::with_capacity(handles.len());
         for (id, principal, connected, handle) in handles {
-            listed.push(Listed {
-                id,
-                principal,
-                connected,
-                info: handle.inspect().await,
-            });
+            listed.push(Listed { id, principal, connected, info: handle.inspect().await });
         }
         listed
     }
@@ -417,9 +366,7 @@ fn oldest_detached(sessions: &mut HashMap<String, Entry>, detached_max: usize) -
     if sessions.len() <= detached_max {
         return None;
     }
-    let detached = sessions
-        .iter()
-        .filter_map(|(id, entry)| Some((entry.detached_at?, id)));
+    let detached = sessions.iter().filter_map(|(id, entry)| Some((entry.detached_at?, id)));
     if detached.clone().count() <= detached_max {
         return None;
     }

@@ -14,22 +14,13 @@ impl Tokens {
     /// A first token.
     pub(crate) fn new() -> (Self, String) {
         let token = random_token();
-        (
-            Self {
-                current: token.clone(),
-                previous: None,
-            },
-            token,
-        )
+        (Self { current: token.clone(), previous: None }, token)
     }
 
     /// Whether a client that shows this token may resume.
     pub(crate) fn accepts(&self, shown: &str) -> bool {
         let current = same(&self.current, shown);
-        let previous = self
-            .previous
-            .as_deref()
-            .is_some_and(|previous| same(previous, shown));
+        let previous = self.previous.as_deref().is_some_and(|previous| same(previous, shown));
         current | previous
     }
 

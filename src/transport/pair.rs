@@ -28,11 +28,7 @@ pub fn pair(capacity: usize) -> (PairEnd, PairEnd) {
 
 impl PairEnd {
     fn new(outgoing_tx: mpsc::Sender<Outgoing>, incoming_rx: mpsc::Receiver<Outgoing>) -> Self {
-        Self {
-            outgoing_tx: PollSender::new(outgoing_tx),
-            incoming_rx,
-            ended: false,
-        }
+        Self { outgoing_tx: PollSender::new(outgoing_tx), incoming_rx, ended: false }
     }
 }
 
@@ -49,10 +45,7 @@ impl Stream for PairEnd {
                 Outgoing::Ping => Frame::Alive,
                 Outgoing::Close { code, reason } => {
                     self.ended = true;
-                    Frame::Closed {
-                        code,
-                        reason: cut_reason(reason),
-                    }
+                    Frame::Closed { code, reason: cut_reason(reason) }
                 }
             };
             Some(Ok(frame))
@@ -64,16 +57,12 @@ impl Sink<Outgoing> for PairEnd {
     type Error = TransportError;
 
     fn poll_ready(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), TransportError>> {
-        self.outgoing_tx
-            .poll_reserve(cx)
-            .map_err(|_| TransportError::Closed)
+        self.outgoing_tx.poll_reserve(cx).map_err(|_| TransportError::Closed)
     }
 
     fn start_send(mut self: Pin<&mut Self>, item: Outgoing) -> Result<(), TransportError> {
         let last = matches!(item, Outgoing::Close { .. });
-        self.outgoing_tx
-            .send_item(item)
-            .map_err(|_| TransportError::Closed)?;
+        self.outgoing_tx.send_item(item).map_err(|_| TransportError::Closed)?;
         if last {
             self.outgoing_tx.close();
         }
@@ -100,12 +89,7 @@ mod tests {
         let (mut left, mut right) = pair(4);
         left.feed(Outgoing::Text("1".into())).await.unwrap();
         left.feed(Outgoing::Ping).await.unwrap();
-        left.send(Outgoing::Close {
-            code: 4001,
-            reason: "taken over".into(),
-        })
-        .await
-        .unwrap();
+        left.send(Outgoing::Close { code: 4001, reason: "taken over".into() }).await.unwrap();
         assert!(matches!(right.next().await, Some(Ok(Frame::Text(text))) if &*text == "1"));
         assert!(matches!(right.next().await, Some(Ok(Frame::Alive))));
         let closed = right.next().await;
@@ -129,24 +113,13 @@ mod tests {
         let (mut left, right) = pair(1);
         drop(right);
         assert!(left.next().await.is_none());
-        assert!(matches!(
-            left.send(Outgoing::Ping).await,
-            Err(TransportError::Closed)
-        ));
+        assert!(matches!(left.send(Outgoing::Ping).await, Err(TransportError::Closed)));
     }
 
     #[tokio::test]
     async fn nothing_is_sent_after_a_close() {
         let (mut left, _right) = pair(4);
-        left.send(Outgoing::Close {
-            code: 1000,
-            reason: String::new(),
-        })
-        .await
-        .unwrap();
-        assert!(matches!(
-            left.send(Outgoing::Ping).await,
-            Err(TransportError::Closed)
-        ));
+        left.send(Outgoing::Close { code: 1000, reason: String::new() }).await.unwrap();
+        assert!(matches!(left.send(Outgoing::Ping).await, Err(TransportError::Closed)));
     }
 }

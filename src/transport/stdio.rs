@@ -39,22 +39,11 @@ pub fn stdio(line_bytes_max: usize) -> Lines<Stdin, Stdout> {
 
 /// Starts `command` and speaks lines with it. Its stderr stays ours; it is killed when the transport is dropped.
 pub fn spawn(mut command: Command, line_bytes_max: usize) -> io::Result<Lines<ChildOutput, ChildStdin>> {
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()?;
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
     let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(io::Error::other("the child has no pipes"));
     };
-    Ok(Lines::new(
-        ChildOutput {
-            stdout,
-            _child: child,
-        },
-        stdin,
-        line_bytes_max,
-    ))
+    Ok(Lines::new(ChildOutput { stdout, _child: child }, stdin, line_bytes_max))
 }
 
 /// A child's stdout, which keeps the child.
@@ -110,11 +99,7 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
         self.line.extend_from_slice(piece);
         let consumed = piece.len() + usize::from(line_end.is_some());
         Pin::new(&mut self.reader).consume(consumed);
-        Poll::Ready(Ok(if line_end.is_some() {
-            Step::LineComplete
-        } else {
-            Step::MoreNeeded
-        }))
+        Poll::Ready(Ok(if line_end.is_some() { Step::LineComplete } else { Step::MoreNeeded }))
     }
 
     /// The collected line as a frame; `None` if it is empty.
@@ -190,8 +175,7 @@ impl<R, W: AsyncWrite + Unpin> Lines<R, W> {
     fn push_line(&mut self, text: &str) {
         if text.contains(['\n', '\r']) {
             // Between the tokens of a JSON text a line end is white space; inside a string it cannot stand raw.
-            self.output
-                .extend_from_slice(text.replace(['\n', '\r'], " ").as_bytes());
+            self.output.extend_from_slice(text.replace(['\n', '\r'], " ").as_bytes());
         } else {
             self.output.extend_from_slice(text.as_bytes());
         }
@@ -203,11 +187,7 @@ impl<R: Unpin, W: AsyncWrite + Unpin> Sink<Outgoing> for Lines<R, W> {
     type Error = TransportError;
 
     fn poll_ready(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), TransportError>> {
-        if self.output.len() < OUTPUT_BUFFERED_BYTES_MAX {
-            Poll::Ready(Ok(()))
-        } else {
-            self.poll_drain(cx)
-        }
+        if self.output.len() < OUTPUT_BUFFERED_BYTES_MAX { Poll::Ready(Ok(())) } else { self.poll_drain(cx) }
     }
 
     fn start_send(mut self: Pin<&mut Self>, item: Outgoing) -> Result<(), TransportError> {
@@ -279,13 +259,8 @@ mod tests {
     async fn an_endless_line_is_refused_before_it_ends() {
         let (mut far, near) = duplex(64);
         let mut lines = Lines::new(near, sink(), LINE_MAX);
-        tokio::io::AsyncWriteExt::write_all(&mut far, b"1234567890")
-            .await
-            .unwrap();
-        assert!(matches!(
-            lines.next().now_or_never(),
-            Some(Some(Ok(Frame::TooLong)))
-        ));
+        tokio::io::AsyncWriteExt::write_all(&mut far, b"1234567890").await.unwrap();
+        assert!(matches!(lines.next().now_or_never(), Some(Some(Ok(Frame::TooLong)))));
     }
 
     #[tokio::test]
@@ -304,29 +279,17 @@ mod tests {
         lines.feed(Outgoing::Text("{}".into())).await.unwrap();
         lines.feed(Outgoing::Text("{\n1}".into())).await.unwrap();
         lines.feed(Outgoing::Ping).await.unwrap();
-        lines
-            .send(Outgoing::Close {
-                code: 1000,
-                reason: String::new(),
-            })
-            .await
-            .unwrap();
+        lines.send(Outgoing::Close { code: 1000, reason: String::new() }).await.unwrap();
         let mut written = String::new();
         far.read_to_string(&mut written).await.unwrap();
         assert_eq!(written, "{}\n{ 1}\n");
-        assert!(matches!(
-            lines.send(Outgoing::Ping).await,
-            Err(TransportError::Closed)
-        ));
+        assert!(matches!(lines.send(Outgoing::Ping).await, Err(TransportError::Closed)));
     }
 
     #[tokio::test]
     async fn a_reader_that_stopped_holds_the_sender_back() {
         let (mut lines, _far) = writing(16);
-        lines
-            .feed(Outgoing::Text("x".repeat(OUTPUT_BUFFERED_BYTES_MAX)))
-            .await
-            .unwrap();
+        lines.feed(Outgoing::Text("x".repeat(OUTPUT_BUFFERED_BYTES_MAX))).await.unwrap();
         assert!(lines.feed(Outgoing::Text("y".into())).now_or_never().is_none());
     }
 

@@ -102,23 +102,15 @@ async fn dial(
 
 fn dial_error(url: &str, error: Error) -> TransportError {
     match error {
-        Error::Http(response) => TransportError::Refused {
-            status: response.status().as_u16(),
-        },
-        other => TransportError::Unreachable {
-            url: url.to_owned(),
-            message: other.to_string(),
-        },
+        Error::Http(response) => TransportError::Refused { status: response.status().as_u16() },
+        other => TransportError::Unreachable { url: url.to_owned(), message: other.to_string() },
     }
 }
 
 impl<S> WebSocket<S> {
     /// A WebSocket whose upgrade is done; its limits are those of [`config`].
     pub fn new(stream: WebSocketStream<S>) -> Self {
-        Self {
-            stream,
-            reading: Reading::Frames,
-        }
+        Self { stream, reading: Reading::Frames }
     }
 }
 
@@ -138,9 +130,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
     fn end(&mut self, error: Error) -> Option<Result<Frame, TransportError>> {
         let last = incoming_error(error);
         self.reading = match last {
-            Some(Ok(Frame::TooLong)) => Reading::Discarding {
-                left: DISCARDED_BYTES_MAX,
-            },
+            Some(Ok(Frame::TooLong)) => Reading::Discarding { left: DISCARDED_BYTES_MAX },
             Some(_) | None => Reading::Ended,
         };
         last
@@ -173,14 +163,10 @@ fn incoming(message: Message) -> Option<Frame> {
         Message::Text(text) => Some(Frame::Text(text.into())),
         Message::Binary(_) => Some(Frame::Binary),
         Message::Ping(_) | Message::Pong(_) => Some(Frame::Alive),
-        Message::Close(Some(CloseFrame { code, reason })) => Some(Frame::Closed {
-            code: code.into(),
-            reason: reason.to_string(),
-        }),
-        Message::Close(None) => Some(Frame::Closed {
-            code: close_code::NO_STATUS,
-            reason: String::new(),
-        }),
+        Message::Close(Some(CloseFrame { code, reason })) => {
+            Some(Frame::Closed { code: code.into(), reason: reason.to_string() })
+        }
+        Message::Close(None) => Some(Frame::Closed { code: close_code::NO_STATUS, reason: String::new() }),
         Message::Frame(_) => None,
     }
 }
@@ -236,14 +222,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Sink<Outgoing> for WebSocket<S> {
         let message = match item {
             Outgoing::Text(text) => Message::Text(text.into()),
             Outgoing::Ping => Message::Ping(Default::default()),
-            Outgoing::Close { code, reason } => Message::Close(Some(CloseFrame {
-                code: code.into(),
-                reason: cut_reason(reason).into(),
-            })),
+            Outgoing::Close { code, reason } => {
+                Message::Close(Some(CloseFrame { code: code.into(), reason: cut_reason(reason).into() }))
+            }
         };
-        Pin::new(&mut self.stream)
-            .start_send(message)
-            .map_err(transport_error)
+        Pin::new(&mut self.stream).start_send(message).map_err(transport_error)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), TransportError>> {

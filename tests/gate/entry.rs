@@ -15,27 +15,14 @@ const HOST: &str = "Host: localhost\r\n";
 async fn without_a_good_token_there_is_no_upgrade() {
     let (_server, address) = start(builder().gate(gate(&[("ann", "s3cret")], Quotas::default(), &[]))).await;
     let missing = get(address, "/", &format!("{HOST}{UPGRADE}")).await;
-    let wrong = get(
-        address,
-        "/scomp",
-        &format!("{HOST}{UPGRADE}Authorization: Bearer s3cret2\r\n"),
-    )
-    .await;
+    let wrong = get(address, "/scomp", &format!("{HOST}{UPGRADE}Authorization: Bearer s3cret2\r\n")).await;
     for answer in [&missing, &wrong] {
         assert_eq!(status(answer), "401");
-        assert!(
-            answer.to_ascii_lowercase().contains("www-authenticate: bearer"),
-            "{answer}"
-        );
+        assert!(answer.to_ascii_lowercase().contains("www-authenticate: bearer"), "{answer}");
     }
     let body = |answer: &str| answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned());
     assert_eq!(body(&missing), body(&wrong));
-    let good = get(
-        address,
-        "/",
-        &format!("{HOST}{UPGRADE}authorization: bearer s3cret\r\n"),
-    )
-    .await;
+    let good = get(address, "/", &format!("{HOST}{UPGRADE}authorization: bearer s3cret\r\n")).await;
     assert_eq!(status(&good), "101");
     assert!(connect(address, "s3cret").await.is_ok());
 }
@@ -48,10 +35,7 @@ async fn the_token_of_a_browser_is_not_echoed() {
     let answer = get(address, "/", &format!("{HOST}{UPGRADE}{offer}")).await;
     assert_eq!(status(&answer), "101");
     let lower = answer.to_ascii_lowercase();
-    assert!(
-        lower.contains("sec-websocket-protocol: scomp.v0\r\n") && !lower.contains("bearer"),
-        "{answer}"
-    );
+    assert!(lower.contains("sec-websocket-protocol: scomp.v0\r\n") && !lower.contains("bearer"), "{answer}");
 }
 
 #[tokio::test]
@@ -94,10 +78,7 @@ async fn a_session_is_its_principals_alone() {
     let foreign = refusal(&resume.id).await;
     assert_eq!(foreign["data"]["kind"], "SessionRefused");
     assert_eq!(foreign, refusal("sess_none").await);
-    let again = Client::builder()
-        .token("token-a")
-        .session(resume)
-        .connect(format!("ws://{address}/"));
+    let again = Client::builder().token("token-a").session(resume).connect(format!("ws://{address}/"));
     let again = again.await.unwrap();
     assert!(again.session().resumed);
     assert_eq!(again.eval("kept + 1").await.unwrap().value, 42);
@@ -111,9 +92,7 @@ async fn one_connection_too_many_is_closed_unread() {
     let mut second = TcpStream::connect(address).await.unwrap();
     let mut rest = Vec::new();
     // An end of file or a reset, depending on what was in flight; never an answer.
-    let read = tokio::time::timeout(WAIT_MAX, second.read_to_end(&mut rest))
-        .await
-        .unwrap();
+    let read = tokio::time::timeout(WAIT_MAX, second.read_to_end(&mut rest)).await.unwrap();
     assert!(read.is_err() || rest.is_empty());
     assert_eq!(first.eval("1 + 1").await.unwrap().value, 2);
 }

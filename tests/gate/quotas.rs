@@ -26,11 +26,7 @@ fn exceeded(error: &ClientError) -> String {
 
 #[tokio::test]
 async fn sessions_are_counted_per_principal_and_given_back() {
-    let address = start_with(Quotas {
-        sessions_max: Some(1),
-        ..Quotas::default()
-    })
-    .await;
+    let address = start_with(Quotas { sessions_max: Some(1), ..Quotas::default() }).await;
     let first = connect(address, "token-a").await.unwrap();
     let refused = connect(address, "token-a").await.unwrap_err();
     assert_eq!(exceeded(&refused), "sessions");
@@ -52,26 +48,15 @@ async fn sessions_are_counted_per_principal_and_given_back() {
 #[tokio::test]
 async fn memory_is_reserved_by_each_session() {
     let memory_bytes_max = Some(2 * Limits::default().memory_bytes_max);
-    let address = start_with(Quotas {
-        memory_bytes_max,
-        ..Quotas::default()
-    })
-    .await;
+    let address = start_with(Quotas { memory_bytes_max, ..Quotas::default() }).await;
     let _first = connect(address, "token-a").await.unwrap();
     let _second = connect(address, "token-a").await.unwrap();
-    assert_eq!(
-        exceeded(&connect(address, "token-a").await.unwrap_err()),
-        "memory"
-    );
+    assert_eq!(exceeded(&connect(address, "token-a").await.unwrap_err()), "memory");
 }
 
 #[tokio::test]
 async fn messages_past_the_burst_are_busy_and_the_connection_lives_on() {
-    let quotas = Quotas {
-        messages_per_second: Some(0.001),
-        messages_burst: Some(3.0),
-        ..Quotas::default()
-    };
+    let quotas = Quotas { messages_per_second: Some(0.001), messages_burst: Some(3.0), ..Quotas::default() };
     let address = start_with(quotas).await;
     let ann = connect(address, "token-a").await.unwrap();
     // The handshake was the first.
@@ -85,36 +70,19 @@ async fn messages_past_the_burst_are_busy_and_the_connection_lives_on() {
 
 #[tokio::test]
 async fn cpu_time_that_is_used_up_stops_new_evals_only() {
-    let address = start_with(Quotas {
-        cpu_seconds_per_minute: Some(0.02),
-        ..Quotas::default()
-    })
-    .await;
+    let address = start_with(Quotas { cpu_seconds_per_minute: Some(0.02), ..Quotas::default() }).await;
     let ann = connect(address, "token-a").await.unwrap();
     let other = connect(address, "token-a").await.unwrap();
     let burn = "const until = Date.now() + 100; while (Date.now() < until); 'done'";
     assert_eq!(ann.eval(burn).await.unwrap().value, "done");
     assert_eq!(exceeded(&ann.eval("1").await.unwrap_err()), "cpu");
     assert_eq!(exceeded(&other.eval("1").await.unwrap_err()), "cpu");
-    assert_eq!(
-        connect(address, "token-b")
-            .await
-            .unwrap()
-            .eval("1")
-            .await
-            .unwrap()
-            .value,
-        1
-    );
+    assert_eq!(connect(address, "token-b").await.unwrap().eval("1").await.unwrap().value, 1);
 }
 
 #[tokio::test]
 async fn evals_that_wait_are_counted_over_all_sessions() {
-    let address = start_with(Quotas {
-        queued_evals_max: Some(1),
-        ..Quotas::default()
-    })
-    .await;
+    let address = start_with(Quotas { queued_evals_max: Some(1), ..Quotas::default() }).await;
     let (running_tx, mut running_rx) = mpsc::channel::<()>(1);
     let hold = move |_: Value| {
         let running_tx = running_tx.clone();
@@ -129,10 +97,7 @@ async fn evals_that_wait_are_counted_over_all_sessions() {
         .connect(format!("ws://{address}/"))
         .await
         .unwrap();
-    let params = |code: &str| EvalParams {
-        code: code.to_owned(),
-        ..EvalParams::default()
-    };
+    let params = |code: &str| EvalParams { code: code.to_owned(), ..EvalParams::default() };
     // Two at once: the first does not wait, so the second may.
     let (one, two) = tokio::join!(client.eval("1"), client.eval("2"));
     assert_eq!((one.unwrap().value, two.unwrap().value), (json!(1), json!(2)));

@@ -18,10 +18,7 @@ async fn scomp_is_spoken_over_tls_and_plain_text_is_not() {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let folder = std::env::temp_dir().join(format!("scomp-tls-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let settings = TlsSettings {
-        cert: folder.join("cert.pem"),
-        key: folder.join("key.pem"),
-    };
+    let settings = TlsSettings { cert: folder.join("cert.pem"), key: folder.join("key.pem") };
     std::fs::write(&settings.cert, made.cert.pem()).unwrap();
     std::fs::write(&settings.key, made.signing_key.serialize_pem()).unwrap();
     let tls = Tls::load(&settings).unwrap();
@@ -41,10 +38,7 @@ async fn scomp_is_spoken_over_tls_and_plain_text_is_not() {
     let connector = TlsConnector::from(Arc::new(client_config));
     let dial = async || {
         let stream = TcpStream::connect(address).await.unwrap();
-        connector
-            .connect(ServerName::try_from("localhost").unwrap(), stream)
-            .await
-            .unwrap()
+        connector.connect(ServerName::try_from("localhost").unwrap(), stream).await.unwrap()
     };
     let answer = exchange(dial().await, "/healthz", "Host: localhost\r\n").await;
     assert_eq!(status(&answer), "200");
@@ -54,15 +48,9 @@ async fn scomp_is_spoken_over_tls_and_plain_text_is_not() {
         tokio_tungstenite::client_async_with_config(request, dial().await, Some(config(1 << 20)))
             .await
             .unwrap();
-    let client = Client::builder()
-        .connect_transport(WebSocket::new(socket))
-        .await
-        .unwrap();
+    let client = Client::builder().connect_transport(WebSocket::new(socket)).await.unwrap();
     assert_eq!(client.eval("6 * 7").await.unwrap().value, 42);
 
     let plain = TcpStream::connect(address).await.unwrap();
-    assert_ne!(
-        status(&exchange(plain, "/healthz", "Host: localhost\r\n").await),
-        "200"
-    );
+    assert_ne!(status(&exchange(plain, "/healthz", "Host: localhost\r\n").await), "200");
 }

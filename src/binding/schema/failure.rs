@@ -33,10 +33,7 @@ pub struct Failure {
 
 impl Failure {
     pub(super) fn at_root(message: impl Into<String>) -> Self {
-        Self {
-            path: String::new(),
-            message: message.into(),
-        }
+        Self { path: String::new(), message: message.into() }
     }
 }
 
@@ -62,10 +59,7 @@ fn tell(error: &ValidationError<'_>, failures: &mut Vec<Failure>) {
         }
         return;
     }
-    let failure = Failure {
-        path: error.instance_path().as_str().to_owned(),
-        message: message(error),
-    };
+    let failure = Failure { path: error.instance_path().as_str().to_owned(), message: message(error) };
     if failures.len() < FAILURES_LISTED_MAX && !failures.contains(&failure) {
         failures.push(failure);
     }
@@ -83,15 +77,9 @@ fn meant<'e>(
     error: &ValidationError<'_>,
     branches: &'e [Vec<ValidationError<'static>>],
 ) -> Option<&'e [ValidationError<'static>]> {
-    let mut plausible = branches
-        .iter()
-        .filter(|branch| !branch.iter().any(|inner| is_misfit(error, inner)));
+    let mut plausible = branches.iter().filter(|branch| !branch.iter().any(|inner| is_misfit(error, inner)));
     let branch = plausible.next()?;
-    if plausible.next().is_some() || branch.is_empty() {
-        None
-    } else {
-        Some(branch)
-    }
+    if plausible.next().is_some() || branch.is_empty() { None } else { Some(branch) }
 }
 
 /// Whether an alternative was not meant at all: another type, or another value of what tells alternatives apart.
@@ -140,17 +128,10 @@ pub(super) fn message(error: &ValidationError<'_>) -> String {
 fn text_message(kind: &Kind, value: &Value) -> Option<String> {
     Some(match kind {
         Kind::Pattern { pattern } => {
-            format!(
-                "expected a string that matches /{}/, got {}",
-                shortened(pattern),
-                quoted(value)
-            )
+            format!("expected a string that matches /{}/, got {}", shortened(pattern), quoted(value))
         }
         Kind::Format { format } if format == "regex" => {
-            format!(
-                "expected a regular expression of reasonable size, got {}",
-                quoted(value)
-            )
+            format!("expected a regular expression of reasonable size, got {}", quoted(value))
         }
         Kind::Format { format } => format!("expected {}, got {}", shortened(format), quoted(value)),
         Kind::MinLength { limit } => format!("expected at least {limit} characters, got {}", length(value)),
@@ -201,11 +182,7 @@ fn no_alternative(branches: &[Vec<ValidationError<'static>>], value: &Value) -> 
                 types.push(expected_types(kind));
             }
             _ => {
-                return format!(
-                    "matches none of {} alternatives, got {}",
-                    branches.len(),
-                    type_of(value)
-                );
+                return format!("matches none of {} alternatives, got {}", branches.len(), type_of(value));
             }
         }
     }
@@ -255,17 +232,10 @@ fn options_of(options: &Value) -> String {
 }
 
 fn listed(one: &str, several: &str, names: &[String]) -> String {
-    let shown: Vec<String> = names
-        .iter()
-        .take(NAMES_LISTED_MAX)
-        .map(|name| format!("\"{}\"", shortened(name)))
-        .collect();
+    let shown: Vec<String> =
+        names.iter().take(NAMES_LISTED_MAX).map(|name| format!("\"{}\"", shortened(name))).collect();
     let noun = if names.len() == 1 { one } else { several };
-    let more = if names.len() > NAMES_LISTED_MAX {
-        ", …"
-    } else {
-        ""
-    };
+    let more = if names.len() > NAMES_LISTED_MAX { ", …" } else { "" };
     format!("{noun} {}{more}", shown.join(", "))
 }
 

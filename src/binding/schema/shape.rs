@@ -56,33 +56,19 @@ impl Shape {
         let mut survey = Survey::new(document);
         survey.visit_pending()?;
         survey.follow_references()?;
-        let Survey {
-            nodes,
-            pattern_count,
-            foreign_reference,
-            ..
-        } = survey;
-        Ok(Self {
-            nodes,
-            pattern_count,
-            foreign_reference,
-        })
+        let Survey { nodes, pattern_count, foreign_reference, .. } = survey;
+        Ok(Self { nodes, pattern_count, foreign_reference })
     }
 
     /// Place and text of the first reference that leads out of the document.
     pub(super) fn foreign_reference(&self) -> Option<(&str, &str)> {
-        self.foreign_reference
-            .as_ref()
-            .map(|(path, reference)| (path.as_str(), reference.as_str()))
+        self.foreign_reference.as_ref().map(|(path, reference)| (path.as_str(), reference.as_str()))
     }
 }
 
 pub(super) fn unresolved(path: &str, reference: &str) -> SchemaError {
     let reference = failure::shortened(reference);
-    refused(
-        path,
-        format!("`{reference}` cannot be resolved inside the schema, and nothing is fetched"),
-    )
+    refused(path, format!("`{reference}` cannot be resolved inside the schema, and nothing is fetched"))
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -185,21 +171,14 @@ impl<'a> Survey<'a> {
         let has_id = schema.get("$id").is_some_and(Value::is_string);
         self.index.insert(address, node);
         self.nodes.push(Node::default());
-        self.visited.push(Visited {
-            schema,
-            resource: if has_id { schema } else { resource },
-            place,
-        });
+        self.visited.push(Visited { schema, resource: if has_id { schema } else { resource }, place });
         node
     }
 
     fn visit_pending(&mut self) -> Result<(), SchemaError> {
         while let Some(visited) = self.visited.get(self.next) {
             if self.next >= SUBSCHEMAS_MAX {
-                return Err(refused(
-                    "",
-                    format!("expected at most {SUBSCHEMAS_MAX} subschemas"),
-                ));
+                return Err(refused("", format!("expected at most {SUBSCHEMAS_MAX} subschemas")));
             }
             let (node, schema, resource) = (self.next, visited.schema, visited.resource);
             self.next += 1;
@@ -242,13 +221,7 @@ impl<'a> Survey<'a> {
     }
 
     fn lead(&mut self, parent: usize, keyword: &'a str, step: Step, value: &'a Value, resource: &'a Value) {
-        let place = |member| {
-            Some(Place {
-                parent,
-                keyword,
-                member,
-            })
-        };
+        let place = |member| Some(Place { parent, keyword, member });
         match value {
             Value::Object(members) if holds_a_map(keyword) => {
                 for (key, schema) in members.iter().filter(|(_, schema)| !schema.is_array()) {
@@ -321,31 +294,18 @@ impl<'a> Survey<'a> {
             return self.anchors.get(anchor).cloned().unwrap_or_default();
         }
         let fragment = if fragment.is_empty() { "#" } else { fragment };
-        let place = Some(Place {
-            parent: node,
-            keyword,
-            member: Member::Only,
-        });
+        let place = Some(Place { parent: node, keyword, member: Member::Only });
         if uri.is_empty() {
-            let resource = self
-                .visited
-                .get(node)
-                .map_or(self.document, |visited| visited.resource);
+            let resource = self.visited.get(node).map_or(self.document, |visited| visited.resource);
             let found = [resource, self.document]
                 .into_iter()
                 .find_map(|root| Some((reference::resolve(root, fragment)?, root)));
-            return found
-                .map(|(schema, root)| self.node_for(schema, root, place))
-                .into_iter()
-                .collect();
+            return found.map(|(schema, root)| self.node_for(schema, root, place)).into_iter().collect();
         }
         let resources = self.resources.get(last_segment(uri)).cloned().unwrap_or_default();
-        let found = resources
-            .into_iter()
-            .filter_map(|root| Some((reference::resolve(root, fragment)?, root)));
-        found
-            .map(|(schema, root)| self.node_for(schema, root, place))
-            .collect()
+        let found =
+            resources.into_iter().filter_map(|root| Some((reference::resolve(root, fragment)?, root)));
+        found.map(|(schema, root)| self.node_for(schema, root, place)).collect()
     }
 
     fn pointer(&self, node: usize, keyword: &str) -> String {

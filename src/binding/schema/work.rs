@@ -37,17 +37,9 @@ pub(super) struct Work {
 
 impl Work {
     pub(super) fn of(shape: &Shape) -> Result<Self, SchemaError> {
-        let mut survey = Survey {
-            shape,
-            places: HashMap::new(),
-            steps: 0,
-            depth: 0,
-        };
+        let mut survey = Survey { shape, places: HashMap::new(), steps: 0, depth: 0 };
         let visits_max = survey.visits_max()?;
-        Ok(Self {
-            in_place_depth: survey.depth,
-            visits_max,
-        })
+        Ok(Self { in_place_depth: survey.depth, visits_max })
     }
 
     /// Whether all visits to all parts of the value stay within `steps_max`.
@@ -85,11 +77,8 @@ struct Applied {
 
 impl Applied {
     fn targets(&self) -> Vec<usize> {
-        let lists = self
-            .named
-            .values()
-            .chain(self.prefix.values())
-            .chain([&self.each_property, &self.each_item]);
+        let lists =
+            self.named.values().chain(self.prefix.values()).chain([&self.each_property, &self.each_item]);
         let mut targets: Vec<usize> = lists.flatten().copied().collect();
         targets.sort_unstable();
         targets.dedup();
@@ -99,9 +88,7 @@ impl Applied {
     /// Most visits to this value or to any one below it.
     fn visits_max(&self, visits_of: impl Fn(usize) -> u64) -> u64 {
         let sum = |targets: &Vec<usize>| {
-            targets
-                .iter()
-                .fold(0_u64, |sum, target| sum.saturating_add(visits_of(*target)))
+            targets.iter().fold(0_u64, |sum, target| sum.saturating_add(visits_of(*target)))
         };
         let of_named = self.named.values().map(sum).max().unwrap_or(0);
         let of_prefix = self.prefix.values().map(sum).max().unwrap_or(0);
@@ -209,10 +196,7 @@ impl Applied {
 
 /// Whether a walk that remembers nothing, as the listing of failures is, ends within `steps_max`.
 pub(super) fn is_walk_within(shape: &Shape, instance: &Value, steps_max: u64) -> bool {
-    let mut walk = Walk {
-        shape,
-        steps_left: steps_max,
-    };
+    let mut walk = Walk { shape, steps_left: steps_max };
     walk.visit(0, instance, &mut Vec::new()).is_some()
 }
 

@@ -18,10 +18,8 @@ pub fn closest<'a>(names: impl IntoIterator<Item = &'a str>, missing: &str, limi
     }
     let wanted = Likeness::of(missing);
     let mut rows = Rows::default();
-    let mut ranked: Vec<(usize, &str)> = names
-        .into_iter()
-        .filter_map(|name| Some((wanted.distance(name, &mut rows)?, name)))
-        .collect();
+    let mut ranked: Vec<(usize, &str)> =
+        names.into_iter().filter_map(|name| Some((wanted.distance(name, &mut rows)?, name))).collect();
     ranked.sort_unstable();
     ranked.truncate(limit);
     ranked.into_iter().map(|(_, name)| name.to_owned()).collect()
@@ -35,10 +33,7 @@ struct Likeness {
 
 impl Likeness {
     fn of(missing: &str) -> Self {
-        Self {
-            letters: letters(missing),
-            words: sorted_words(missing),
-        }
+        Self { letters: letters(missing), words: sorted_words(missing) }
     }
 
     fn distance(&self, name: &str, rows: &mut Rows) -> Option<usize> {
@@ -60,20 +55,13 @@ impl Likeness {
         // A short name is another name after one letter.
         let edits_max = EDITS_MAX.min(self.letters.len() / 3);
         let whole = edits(&self.letters, &candidate, edits_max, rows);
-        let tail = if last == name {
-            None
-        } else {
-            edits(&self.letters, &letters(last), edits_max, rows)
-        };
+        let tail = if last == name { None } else { edits(&self.letters, &letters(last), edits_max, rows) };
         whole.into_iter().chain(tail).min().map(|edits| 2 + edits)
     }
 }
 
 fn letters(name: &str) -> Vec<u8> {
-    name.bytes()
-        .filter(u8::is_ascii_alphanumeric)
-        .map(|letter| letter.to_ascii_lowercase())
-        .collect()
+    name.bytes().filter(u8::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
 }
 
 fn sorted_words(name: &str) -> Vec<String> {
@@ -131,32 +119,14 @@ mod tests {
     use proptest::prelude::*;
 
     fn meant(missing: &str) -> Vec<String> {
-        let names = [
-            "getOrder",
-            "listOrders",
-            "memory.transact",
-            "kv.get",
-            "kv.delete",
-            "order.close",
-        ];
+        let names = ["getOrder", "listOrders", "memory.transact", "kv.get", "kv.delete", "order.close"];
         closest(names, missing, 3)
     }
 
     #[test]
     fn mistyped_names_lead_to_the_name_meant() {
-        for missing in [
-            "getorder",
-            "get_order",
-            "getOrdr",
-            "getOredr",
-            "Order.get",
-            "getOrders",
-        ] {
-            assert_eq!(
-                meant(missing).first().map(String::as_str),
-                Some("getOrder"),
-                "{missing}"
-            );
+        for missing in ["getorder", "get_order", "getOrdr", "getOredr", "Order.get", "getOrders"] {
+            assert_eq!(meant(missing).first().map(String::as_str), Some("getOrder"), "{missing}");
         }
         assert_eq!(meant("transact"), ["memory.transact"]);
         assert_eq!(meant("delete"), ["kv.delete"]);

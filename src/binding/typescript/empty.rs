@@ -40,9 +40,7 @@ fn allows_empty_object(root: &Value, schema: &Value, hops_left: usize) -> bool {
         && list(fields, "allOf").all(allows)
         && some("anyOf")
         && some("oneOf")
-        && reference
-            .and_then(|reference| reference::resolve(root, reference))
-            .is_none_or(allows)
+        && reference.and_then(|reference| reference::resolve(root, reference)).is_none_or(allows)
 }
 
 fn is_empty_object(value: &Value) -> bool {

@@ -23,10 +23,7 @@ pub(super) enum Form {
 
 impl Type {
     pub(super) fn new(text: impl Into<String>, form: Form) -> Self {
-        Self {
-            text: text.into(),
-            form,
-        }
+        Self { text: text.into(), form }
     }
 
     pub(super) fn atom(text: impl Into<String>) -> Self {
@@ -38,11 +35,7 @@ impl Type {
     }
 
     pub(super) fn in_parentheses_if(self, needed: &[Form]) -> String {
-        if needed.contains(&self.form) {
-            format!("({})", self.text)
-        } else {
-            self.text
-        }
+        if needed.contains(&self.form) { format!("({})", self.text) } else { self.text }
     }
 
     pub(super) fn union(members: impl IntoIterator<Item = Type>) -> Self {
@@ -56,10 +49,8 @@ impl Type {
             }
         }
         if all.len() > 1 {
-            let texts: Vec<String> = all
-                .into_iter()
-                .map(|member| member.in_parentheses_if(&[Form::Function]))
-                .collect();
+            let texts: Vec<String> =
+                all.into_iter().map(|member| member.in_parentheses_if(&[Form::Function])).collect();
             return Self::new(texts.join(" | "), Form::Union);
         }
         all.pop().unwrap_or_else(|| Self::new("never", Form::Never))
@@ -77,10 +68,7 @@ impl Type {
         }
         if all.len() > 1 {
             let loose = [Form::Union, Form::Function];
-            let texts: Vec<String> = all
-                .into_iter()
-                .map(|member| member.in_parentheses_if(&loose))
-                .collect();
+            let texts: Vec<String> = all.into_iter().map(|member| member.in_parentheses_if(&loose)).collect();
             return Self::new(texts.join(" & "), Form::Intersection);
         }
         all.pop().unwrap_or_else(Self::unknown)
@@ -98,30 +86,18 @@ mod tests {
     #[test]
     fn union_drops_never_and_doubles_and_drowns_in_unknown() {
         let never = || Type::new("never", Form::Never);
-        assert_eq!(
-            Type::union([Type::atom("a"), never(), Type::atom("a")]),
-            Type::atom("a")
-        );
+        assert_eq!(Type::union([Type::atom("a"), never(), Type::atom("a")]), Type::atom("a"));
         assert_eq!(Type::union([never()]), never());
         assert_eq!(Type::union([Type::atom("a"), Type::unknown()]), Type::unknown());
-        assert_eq!(
-            Type::union([Type::atom("a"), function()]).text,
-            "a | (() => void)"
-        );
+        assert_eq!(Type::union([Type::atom("a"), function()]).text, "a | (() => void)");
     }
 
     #[test]
     fn intersection_drops_unknown_and_ends_in_never() {
         let either = || Type::union([Type::atom("a"), Type::atom("b")]);
-        assert_eq!(
-            Type::intersection([Type::unknown(), Type::atom("a")]),
-            Type::atom("a")
-        );
+        assert_eq!(Type::intersection([Type::unknown(), Type::atom("a")]), Type::atom("a"));
         assert_eq!(Type::intersection([]), Type::unknown());
         assert_eq!(Type::intersection([either(), Type::union([])]).text, "never");
-        assert_eq!(
-            Type::intersection([either(), Type::atom("c")]).text,
-            "(a | b) & c"
-        );
+        assert_eq!(Type::intersection([either(), Type::atom("c")]).text, "(a | b) & c");
     }
 }

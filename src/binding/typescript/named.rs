@@ -63,12 +63,7 @@ impl<'a> Named<'a> {
             None => {
                 let name = self.free_name(&wanted, label);
                 self.by_meaning.insert(meaning, name.clone());
-                self.pending.push_back(Pending {
-                    name: name.clone(),
-                    root,
-                    schema,
-                    label: label.to_owned(),
-                });
+                self.pending.push_back(Pending { name: name.clone(), root, schema, label: label.to_owned() });
                 name
             }
         };
@@ -95,11 +90,7 @@ impl<'a> Named<'a> {
             let text = target.to_string();
             self.compared_bytes += text.len();
             texts.insert(text);
-            pending.extend(
-                references_in(target)
-                    .into_iter()
-                    .filter_map(|to| reference::resolve(root, to)),
-            );
+            pending.extend(references_in(target).into_iter().filter_map(|to| reference::resolve(root, to)));
         }
         let mut hasher = DefaultHasher::new();
         texts.hash(&mut hasher);
@@ -133,16 +124,9 @@ pub(super) fn contains_itself(root: &Value, schema: &Value) -> bool {
 }
 
 fn parts_in_place<'a>(root: &'a Value, schema: &'a Value) -> Vec<&'a Value> {
-    let lists = ["allOf", "anyOf", "oneOf"]
-        .into_iter()
-        .filter_map(|keyword| schema.get(keyword)?.as_array());
-    let references = ["$ref", "$dynamicRef"]
-        .into_iter()
-        .filter_map(|keyword| schema.get(keyword)?.as_str());
-    lists
-        .flatten()
-        .chain(references.filter_map(|reference| reference::resolve(root, reference)))
-        .collect()
+    let lists = ["allOf", "anyOf", "oneOf"].into_iter().filter_map(|keyword| schema.get(keyword)?.as_array());
+    let references = ["$ref", "$dynamicRef"].into_iter().filter_map(|keyword| schema.get(keyword)?.as_str());
+    lists.flatten().chain(references.filter_map(|reference| reference::resolve(root, reference))).collect()
 }
 
 fn references_in(schema: &Value) -> Vec<&str> {
@@ -151,9 +135,8 @@ fn references_in(schema: &Value) -> Vec<&str> {
     while let Some(value) = pending.pop() {
         match value {
             Value::Object(members) => {
-                let named = ["$ref", "$dynamicRef"]
-                    .into_iter()
-                    .filter_map(|keyword| members.get(keyword)?.as_str());
+                let named =
+                    ["$ref", "$dynamicRef"].into_iter().filter_map(|keyword| members.get(keyword)?.as_str());
                 references.extend(named);
                 pending.extend(members.values());
             }

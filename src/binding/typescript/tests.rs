@@ -4,11 +4,7 @@ use super::*;
 use serde_json::{Value, json};
 
 fn binding(name: &str, input: Value, output: Value) -> Declaration {
-    Declaration {
-        input: Some(input),
-        output: Some(output),
-        ..Declaration::named(name)
-    }
+    Declaration { input: Some(input), output: Some(output), ..Declaration::named(name) }
 }
 
 /// The type that an output schema is written as.
@@ -59,14 +55,7 @@ declare function getOrder(input: { id: string }): Promise<Types.Order | null>;
 
 #[test]
 fn dotted_names_become_namespaces_and_reserved_words_stay_callable() {
-    let names = [
-        "kv.get",
-        "kv.delete",
-        "kv._delete",
-        "kv.new.item",
-        "a.b.c",
-        "ping",
-    ];
+    let names = ["kv.get", "kv.delete", "kv._delete", "kv.new.item", "a.b.c", "ping"];
     let bindings: Vec<Declaration> = names.map(Declaration::named).into();
     let expected = "\
 declare function ping(input?: unknown): Promise<unknown>;
@@ -103,10 +92,7 @@ fn simple_schemas() {
         (json!({"enum": []}), "never"),
         (json!({"not": {"type": "string"}}), "unknown"),
         (json!({"if": {}, "then": false}), "unknown"),
-        (
-            json!({"anyOf": [{"type": "string"}, {"required": ["a"]}]}),
-            "unknown",
-        ),
+        (json!({"anyOf": [{"type": "string"}, {"required": ["a"]}]}), "unknown"),
         (
             json!({"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}),
             "{ [key: string]: unknown }",
@@ -126,23 +112,14 @@ fn arrays_and_tuples() {
     let (number, string) = (json!({"type": "number"}), json!({"type": "string"}));
     let cases = [
         (json!({"type": "array"}), "unknown[]"),
-        (
-            json!({"items": {"type": ["string", "null"]}}),
-            "(string | null)[]",
-        ),
+        (json!({"items": {"type": ["string", "null"]}}), "(string | null)[]"),
         (json!({"type": "array", "items": false}), "[]"),
-        (
-            json!({"prefixItems": [number, string], "items": false, "minItems": 2}),
-            "[number, string]",
-        ),
+        (json!({"prefixItems": [number, string], "items": false, "minItems": 2}), "[number, string]"),
         (
             json!({"prefixItems": [number, string], "items": string, "minItems": 1}),
             "[number, string?, ...string[]]",
         ),
-        (
-            json!({"prefixItems": [{"type": ["number", "null"]}]}),
-            "[(number | null)?, ...unknown[]]",
-        ),
+        (json!({"prefixItems": [{"type": ["number", "null"]}]}), "[(number | null)?, ...unknown[]]"),
     ];
     for (schema, expected) in cases {
         assert_eq!(type_of(schema.clone()), expected, "{schema}");
@@ -154,18 +131,9 @@ fn objects() {
     let (number, string) = (json!({"type": "number"}), json!({"type": "string"}));
     let cases = [
         (json!({"type": "object"}), "{ [key: string]: unknown }"),
-        (
-            json!({"type": "object", "additionalProperties": false}),
-            "Record<string, never>",
-        ),
-        (
-            json!({"type": "object", "additionalProperties": number}),
-            "{ [key: string]: number }",
-        ),
-        (
-            json!({"properties": {"a": number}, "additionalProperties": false}),
-            "{ a?: number }",
-        ),
+        (json!({"type": "object", "additionalProperties": false}), "Record<string, never>"),
+        (json!({"type": "object", "additionalProperties": number}), "{ [key: string]: number }"),
+        (json!({"properties": {"a": number}, "additionalProperties": false}), "{ a?: number }"),
         (
             json!({"properties": {"a": number}, "required": ["a"], "additionalProperties": string}),
             "{ a: number; [key: string]: number | string }",
@@ -182,10 +150,7 @@ fn objects() {
             json!({"type": "object", "patternProperties": {"^x": number}, "additionalProperties": false}),
             "{ [key: string]: number }",
         ),
-        (
-            json!({"type": "object", "required": ["a-b"]}),
-            r#"{ "a-b": unknown }"#,
-        ),
+        (json!({"type": "object", "required": ["a-b"]}), r#"{ "a-b": unknown }"#),
         (
             json!({"type": ["object", "null"], "properties": {"a": {"type": "object", "properties": {"b": string}}}}),
             "{ a?: { b?: string } } | null",
@@ -200,10 +165,7 @@ fn objects() {
 fn places_for_functions_become_functions() {
     let bare = json!({"type": "object", "required": ["$fn"]});
     assert_eq!(type_of(bare.clone()), "(input?: unknown) => unknown");
-    assert_eq!(
-        type_of(json!({"items": bare})),
-        "((input?: unknown) => unknown)[]"
-    );
+    assert_eq!(type_of(json!({"items": bare})), "((input?: unknown) => unknown)[]");
     let typed = json!({"type": "object", "required": ["$fn"], "x-fn": {"input": {"type": "string"}, "output": {"type": "null"}}});
     assert_eq!(
         type_of(json!({"anyOf": [typed, {"type": "null"}]})),
@@ -244,10 +206,8 @@ fn input_that_may_be_empty_is_optional() {
 fn same_definition_is_shared_and_another_of_that_name_is_not() {
     let uses = |item: Value| json!({"$ref": "#/$defs/List", "$defs": {"List": {"type": "array", "items": {"$ref": "#/$defs/Item"}}, "Item": item}});
     let (one, other) = (json!({"type": "string"}), json!({"type": "number"}));
-    let bindings = [
-        binding("a", uses(one.clone()), uses(one)),
-        binding("b", uses(other.clone()), uses(other)),
-    ];
+    let bindings =
+        [binding("a", uses(one.clone()), uses(one)), binding("b", uses(other.clone()), uses(other))];
     let expected = "\
 declare namespace Types {
   type BInputItem = number;
@@ -287,10 +247,7 @@ fn type_inside_itself_is_unknown_and_one_behind_a_property_is_not() {
 fn namespace_of_types_makes_way_for_a_binding() {
     let named = json!({"$ref": "#/$defs/Promise", "$defs": {"Promise": {"type": "string"}}});
     let text = declarations(&[binding("Types.get", json!(true), named)]);
-    assert!(
-        text.contains("declare namespace Types_ {\n  type TypesGetOutputPromise = string;\n}"),
-        "{text}"
-    );
+    assert!(text.contains("declare namespace Types_ {\n  type TypesGetOutputPromise = string;\n}"), "{text}");
     assert!(text.contains("Promise<Types_.TypesGetOutputPromise>"), "{text}");
 }
 
@@ -313,12 +270,10 @@ fn depth_and_length_are_bounded() {
 fn types_beyond_the_limit_are_unknown() {
     let defs = |count: usize| {
         let name = |number: usize| format!("D{number}");
-        let all: serde_json::Map<_, _> = (0..count)
-            .map(|number| (name(number), json!({"type": "string"})))
-            .collect();
-        let uses: Vec<Value> = (0..count)
-            .map(|number| json!({"$ref": format!("#/$defs/D{number}")}))
-            .collect();
+        let all: serde_json::Map<_, _> =
+            (0..count).map(|number| (name(number), json!({"type": "string"}))).collect();
+        let uses: Vec<Value> =
+            (0..count).map(|number| json!({"$ref": format!("#/$defs/D{number}")})).collect();
         json!({"prefixItems": uses, "items": false, "minItems": count, "$defs": all})
     };
     assert!(type_of(defs(named::NAMED_TYPES_MAX)).ends_with("Types.D1999]"));

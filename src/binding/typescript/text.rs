@@ -10,24 +10,16 @@ const LITERAL_DEPTH_MAX: usize = 8;
 /// A doc comment with its line end, or nothing for an empty text. The text cannot end the comment.
 pub(super) fn doc_comment(text: &str) -> String {
     let safe = text.replace("*/", "*\\/");
-    let lines: Vec<&str> = safe
-        .split(['\n', '\r', '\u{2028}', '\u{2029}'])
-        .map(str::trim_end)
-        .collect();
-    let lines: Vec<&str> = match (
-        lines.iter().position(|l| !l.is_empty()),
-        lines.iter().rposition(|l| !l.is_empty()),
-    ) {
-        (Some(first), Some(last)) => lines.get(first..=last).unwrap_or_default().to_vec(),
-        _ => return String::new(),
-    };
+    let lines: Vec<&str> = safe.split(['\n', '\r', '\u{2028}', '\u{2029}']).map(str::trim_end).collect();
+    let lines: Vec<&str> =
+        match (lines.iter().position(|l| !l.is_empty()), lines.iter().rposition(|l| !l.is_empty())) {
+            (Some(first), Some(last)) => lines.get(first..=last).unwrap_or_default().to_vec(),
+            _ => return String::new(),
+        };
     if let [only] = lines.as_slice() {
         return format!("/** {} */\n", only.trim_start());
     }
-    let body: Vec<String> = lines
-        .iter()
-        .map(|line| format!(" * {line}").trim_end().to_owned())
-        .collect();
+    let body: Vec<String> = lines.iter().map(|line| format!(" * {line}").trim_end().to_owned()).collect();
     format!("/**\n{}\n */\n", body.join("\n"))
 }
 
@@ -35,13 +27,7 @@ pub(super) fn doc_comment(text: &str) -> String {
 pub(super) fn indented(text: &str) -> String {
     let lines: Vec<String> = text
         .split('\n')
-        .map(|line| {
-            if line.is_empty() {
-                String::new()
-            } else {
-                format!("  {line}")
-            }
-        })
+        .map(|line| if line.is_empty() { String::new() } else { format!("  {line}") })
         .collect();
     lines.join("\n")
 }
@@ -55,27 +41,15 @@ pub(super) fn pascal_case(text: &str) -> String {
             begins_word = true;
             continue;
         }
-        name.push(if begins_word {
-            letter.to_ascii_uppercase()
-        } else {
-            letter
-        });
+        name.push(if begins_word { letter.to_ascii_uppercase() } else { letter });
         begins_word = false;
     }
-    if name.starts_with(|first: char| first.is_ascii_alphabetic()) {
-        name
-    } else {
-        format!("T{name}")
-    }
+    if name.starts_with(|first: char| first.is_ascii_alphabetic()) { name } else { format!("T{name}") }
 }
 
 /// A property's name, quoted unless it is an identifier.
 pub(super) fn property_name(name: &str) -> String {
-    if names::is_identifier(name) {
-        name.to_owned()
-    } else {
-        string_literal(name)
-    }
+    if names::is_identifier(name) { name.to_owned() } else { string_literal(name) }
 }
 
 /// A constant as a literal type.
@@ -91,10 +65,7 @@ fn literal_within(value: &Value, levels_left: usize) -> String {
         Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),
         Value::String(text) => string_literal(text),
         Value::Array(items) => {
-            let items: Vec<String> = items
-                .iter()
-                .map(|item| literal_within(item, levels_left))
-                .collect();
+            let items: Vec<String> = items.iter().map(|item| literal_within(item, levels_left)).collect();
             format!("[{}]", items.join(", "))
         }
         Value::Object(members) if members.is_empty() => "Record<string, never>".to_owned(),
@@ -112,10 +83,7 @@ fn literal_within(value: &Value, levels_left: usize) -> String {
 
 /// JSON's escapes are TypeScript's; the two line separators that JSON leaves bare are escaped for old readers.
 fn string_literal(text: &str) -> String {
-    Value::from(text)
-        .to_string()
-        .replace('\u{2028}', "\\u2028")
-        .replace('\u{2029}', "\\u2029")
+    Value::from(text).to_string().replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }
 
 #[cfg(test)]

@@ -42,11 +42,7 @@ impl<'a> Document<'a> {
     /// `input: T`, or `input?: T` when a call without argument, which sends `{}`, is fine.
     pub(super) fn parameter(&self, types: &mut Types<'a>) -> String {
         let optional = self.schema.is_none_or(|root| allows_empty(root, root));
-        format!(
-            "input{}: {}",
-            if optional { "?" } else { "" },
-            self.type_text(types)
-        )
+        format!("input{}: {}", if optional { "?" } else { "" }, self.type_text(types))
     }
 }
 
@@ -58,19 +54,11 @@ pub(super) struct Types<'a> {
 
 impl<'a> Types<'a> {
     pub(super) fn new(namespace: String) -> Self {
-        Self {
-            namespace,
-            named: Named::default(),
-        }
+        Self { namespace, named: Named::default() }
     }
 
     fn writer<'t>(&'t mut self, root: &'a Value, label: &'t str, inside: bool) -> Writer<'t, 'a> {
-        Writer {
-            types: self,
-            root,
-            label,
-            inside,
-        }
+        Writer { types: self, root, label, inside }
     }
 
     /// The namespace of the named types, if there are any.
@@ -84,28 +72,17 @@ impl<'a> Types<'a> {
         if bodies.is_empty() {
             return None;
         }
-        Some(format!(
-            "declare namespace {} {{\n{}\n}}",
-            self.namespace,
-            indented(&bodies.join("\n"))
-        ))
+        Some(format!("declare namespace {} {{\n{}\n}}", self.namespace, indented(&bodies.join("\n"))))
     }
 
     fn body(&mut self, pending: &Pending<'a>) -> String {
-        let comment = doc_comment(
-            pending
-                .schema
-                .get("description")
-                .and_then(Value::as_str)
-                .unwrap_or_default(),
-        );
+        let comment =
+            doc_comment(pending.schema.get("description").and_then(Value::as_str).unwrap_or_default());
         let name = &pending.name;
         if named::contains_itself(pending.root, pending.schema) {
             return format!("{comment}type {name} = unknown;");
         }
-        let body = self
-            .writer(pending.root, &pending.label, true)
-            .type_of(pending.schema, 0);
+        let body = self.writer(pending.root, &pending.label, true).type_of(pending.schema, 0);
         match body.form {
             Form::Object => format!("{comment}interface {name} {}", body.text),
             _ => format!("{comment}type {name} = {};", body.text),
@@ -137,10 +114,7 @@ impl<'a> Writer<'_, 'a> {
         let mut parts = Vec::new();
         for keyword in ["$ref", "$dynamicRef"] {
             parts.extend(
-                fields
-                    .get(keyword)
-                    .and_then(Value::as_str)
-                    .map(|reference| self.reference(reference)),
+                fields.get(keyword).and_then(Value::as_str).map(|reference| self.reference(reference)),
             );
         }
         for branch in list(fields, "allOf") {
@@ -148,9 +122,8 @@ impl<'a> Writer<'_, 'a> {
         }
         for keyword in ["anyOf", "oneOf"] {
             if fields.get(keyword).is_some_and(Value::is_array) {
-                let branches: Vec<Type> = list(fields, keyword)
-                    .map(|branch| self.type_of(branch, depth))
-                    .collect();
+                let branches: Vec<Type> =
+                    list(fields, keyword).map(|branch| self.type_of(branch, depth)).collect();
                 parts.push(Type::union(branches));
             }
         }
@@ -178,10 +151,7 @@ impl<'a> Writer<'_, 'a> {
         if says_more && types == ["object"] && !has_members(fields) {
             return Type::unknown();
         }
-        let written: Vec<Type> = types
-            .into_iter()
-            .map(|name| self.typed(name, fields, depth))
-            .collect();
+        let written: Vec<Type> = types.into_iter().map(|name| self.typed(name, fields, depth)).collect();
         Type::union(written)
     }
 
@@ -208,23 +178,16 @@ impl<'a> Writer<'_, 'a> {
         let schema = |field: &str| schemas.and_then(|schemas| schemas.get(field));
         let (input, output) = (schema("input"), schema("output"));
         let optional = input.is_none_or(|input| allows_empty(self.root, input));
-        let input = input
-            .map_or_else(Type::unknown, |input| self.type_of(input, depth))
-            .text;
+        let input = input.map_or_else(Type::unknown, |input| self.type_of(input, depth)).text;
         let output = match output {
             Some(output) => format!("Promise<{}>", self.type_of(output, depth).text),
             None => "unknown".to_owned(),
         };
-        Type::new(
-            format!("(input{}: {input}) => {output}", if optional { "?" } else { "" }),
-            Form::Function,
-        )
+        Type::new(format!("(input{}: {input}) => {output}", if optional { "?" } else { "" }), Form::Function)
     }
 
     fn array(&mut self, fields: &'a Map<String, Value>, depth: usize) -> Type {
-        let rest = fields
-            .get("items")
-            .map_or_else(Type::unknown, |items| self.type_of(items, depth));
+        let rest = fields.get("items").map_or_else(Type::unknown, |items| self.type_of(items, depth));
         let element = |of: Type| of.in_parentheses_if(&[Form::Union, Form::Intersection, Form::Function]);
         let prefix: Vec<&'a Value> = list(fields, "prefixItems").collect();
         if prefix.is_empty() {
@@ -237,11 +200,7 @@ impl<'a> Writer<'_, 'a> {
         let mut members: Vec<String> = Vec::new();
         for (position, item) in (0_u64..).zip(prefix) {
             let text = element(self.type_of(item, depth));
-            members.push(if position < required {
-                text
-            } else {
-                format!("{text}?")
-            });
+            members.push(if position < required { text } else { format!("{text}?") });
         }
         if rest.form != Form::Never {
             members.push(format!("...{}[]", element(rest)));
@@ -261,9 +220,8 @@ impl<'a> Writer<'_, 'a> {
             value_types.push(of);
             value_types.extend(optional.then(|| Type::atom("undefined")));
         }
-        for name in required
-            .into_iter()
-            .filter(|name| properties.is_none_or(|known| !known.contains_key(*name)))
+        for name in
+            required.into_iter().filter(|name| properties.is_none_or(|known| !known.contains_key(*name)))
         {
             members.push(member(name, false, "unknown", ""));
             value_types.push(Type::unknown());
@@ -311,14 +269,9 @@ fn is_function_place(fields: &Map<String, Value>) -> bool {
 }
 
 fn has_members(fields: &Map<String, Value>) -> bool {
-    [
-        "properties",
-        "required",
-        "patternProperties",
-        "additionalProperties",
-    ]
-    .iter()
-    .any(|key| fields.contains_key(*key))
+    ["properties", "required", "patternProperties", "additionalProperties"]
+        .iter()
+        .any(|key| fields.contains_key(*key))
 }
 
 /// The members of a keyword that is a list; none if it is anything else.
@@ -326,11 +279,7 @@ pub(super) fn list<'a>(
     fields: &'a Map<String, Value>,
     keyword: &str,
 ) -> impl Iterator<Item = &'a Value> + use<'a> {
-    fields
-        .get(keyword)
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
+    fields.get(keyword).and_then(Value::as_array).into_iter().flatten()
 }
 
 fn enum_type(members: &[Value]) -> Type {
@@ -347,11 +296,7 @@ fn enum_type(members: &[Value]) -> Type {
 }
 
 fn member(name: &str, optional: bool, of: &str, comment: &str) -> String {
-    format!(
-        "{comment}{}{}: {of};",
-        property_name(name),
-        if optional { "?" } else { "" }
-    )
+    format!("{comment}{}{}: {of};", property_name(name), if optional { "?" } else { "" })
 }
 
 fn property_comment(schema: &Value) -> String {

@@ -14,12 +14,7 @@ use crate::scomp::methods::EvalParams;
 #[tokio::test]
 async fn an_eval_returns_value_console_and_stats() {
     let (client, mut script) = connected(Client::builder()).await;
-    let params = EvalParams {
-        code: "1".into(),
-        stats: true,
-        timeout_ms: Some(9),
-        ..EvalParams::default()
-    };
+    let params = EvalParams { code: "1".into(), stats: true, timeout_ms: Some(9), ..EvalParams::default() };
     let answering = async {
         script
             .expect(
@@ -49,10 +44,7 @@ async fn an_answer_without_value_is_unexpected() {
     };
     let calls = async { (client.eval("1").await, client.invoke("a", json!(1)).await) };
     let ((eval, invoke), ()) = tokio::join!(calls, answering);
-    assert_eq!(
-        (eval.unwrap_err().kind(), invoke.unwrap_err().kind()),
-        ("Unexpected", "Unexpected")
-    );
+    assert_eq!((eval.unwrap_err().kind(), invoke.unwrap_err().kind()), ("Unexpected", "Unexpected"));
 }
 
 #[tokio::test]
@@ -61,9 +53,7 @@ async fn the_servers_errors_keep_their_kind_and_data() {
     let answering = async {
         script.next().await;
         let data = json!({"kind": "Timeout", "stack": "at 1"});
-        script
-            .send(json!({"id": 2, "error": {"code": -32000, "message": "too slow", "data": data}}))
-            .await;
+        script.send(json!({"id": 2, "error": {"code": -32000, "message": "too slow", "data": data}})).await;
     };
     let (outcome, ()) = tokio::join!(client.eval("for(;;);"), answering);
     let error = outcome.unwrap_err();
@@ -74,19 +64,11 @@ async fn the_servers_errors_keep_their_kind_and_data() {
 #[tokio::test]
 async fn a_running_eval_is_cancelled_by_its_id() {
     let (client, mut script) = connected(Client::builder()).await;
-    let pending = client
-        .start_eval(EvalParams {
-            code: "x".into(),
-            ..EvalParams::default()
-        })
-        .await
-        .unwrap();
+    let pending = client.start_eval(EvalParams { code: "x".into(), ..EvalParams::default() }).await.unwrap();
     let cancelling = async {
         let id = script.next().await["id"].clone();
         let params = json!({"binding": "session.cancel", "input": {"evalId": id}});
-        script
-            .expect(json!({"id": 3, "method": "invoke", "params": params}))
-            .await;
+        script.expect(json!({"id": 3, "method": "invoke", "params": params})).await;
         script.send(json!({"id": 3, "result": {"value": [id]}})).await;
         let error = ErrorObject::new(Kind::Cancelled, "cancelled");
         script.send(json!({"id": id, "error": error})).await;
@@ -100,22 +82,24 @@ async fn a_running_eval_is_cancelled_by_its_id() {
 async fn calls_of_the_server_run_while_an_eval_waits_and_in_any_order() {
     let gate = Arc::new(Notify::new());
     let held = Arc::clone(&gate);
-    let builder = Client::builder()
-        .bind("add", "", |(a, b): (i64, i64)| async move { Ok(a + b) })
-        .binding("slow", "", None, None, move |_, _| {
+    let builder = Client::builder().bind("add", "", |(a, b): (i64, i64)| async move { Ok(a + b) }).binding(
+        "slow",
+        "",
+        None,
+        None,
+        move |_, _| {
             let held = Arc::clone(&held);
             async move {
                 held.notified().await;
                 Ok(json!("late"))
             }
-        });
+        },
+    );
     let (client, mut script) = connected(builder).await;
     let serving = async {
         script.next().await;
         // Server id 2 and client id 2 are unrelated: ids are scoped by direction.
-        script
-            .send(json!({"id": 2, "method": "invoke", "params": {"binding": "slow", "input": {}}}))
-            .await;
+        script.send(json!({"id": 2, "method": "invoke", "params": {"binding": "slow", "input": {}}})).await;
         script
             .send(json!({"id": 3, "method": "invoke", "params": {"binding": "add", "input": [1, 2]}}))
             .await;
@@ -130,17 +114,11 @@ async fn calls_of_the_server_run_while_an_eval_waits_and_in_any_order() {
 
 #[tokio::test]
 async fn errors_and_panics_of_handlers_are_answers() {
-    let own = || ErrorObject {
-        code: 7,
-        message: "own".into(),
-        data: None,
-    };
+    let own = || ErrorObject { code: 7, message: "own".into(), data: None };
     let builder = Client::builder()
         .binding("own", "", None, None, move |_, _| async move { Err(own()) })
         .binding("panic", "", None, None, |_, _| async { panic!("on purpose") })
-        .bind("typed", "", |_: u8| async {
-            Err::<(), _>(CallError::from(std::io::Error::other("io")))
-        });
+        .bind("typed", "", |_: u8| async { Err::<(), _>(CallError::from(std::io::Error::other("io"))) });
     let (_client, mut script) = connected(builder).await;
     for (binding, input, code, kind) in [
         ("own", json!(1), 7, json!(null)),
@@ -152,11 +130,7 @@ async fn errors_and_panics_of_handlers_are_answers() {
             .send(json!({"id": 1, "method": "invoke", "params": {"binding": binding, "input": input}}))
             .await;
         let error = script.next().await["error"].clone();
-        assert_eq!(
-            (&error["code"], &error["data"]["kind"]),
-            (&json!(code), &kind),
-            "{binding}"
-        );
+        assert_eq!((&error["code"], &error["data"]["kind"]), (&json!(code), &kind), "{binding}");
     }
 }
 
@@ -170,10 +144,7 @@ async fn one_call_past_the_limit_is_busy_and_an_id_in_flight_is_refused() {
     }
     script.send(call(5)).await;
     let refused = script.next().await;
-    assert_eq!(
-        (&refused["id"], &refused["error"]["code"]),
-        (&json!(null), &json!(-32600))
-    );
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(null), &json!(-32600)));
     script.send(call(INVOKES_RUNNING_MAX)).await;
     assert_eq!(script.next().await["error"]["data"]["kind"], "Busy");
 }
@@ -184,9 +155,7 @@ async fn a_server_that_calls_before_it_reads_is_answered_all_the_same() {
         connected(Client::builder().bind("echo", "", |value: Value| async { Ok(value) })).await;
     let calls = FRAMES_MAX * 8;
     for id in 0..calls {
-        script
-            .send(json!({"id": id, "method": "invoke", "params": {"binding": "echo", "input": id}}))
-            .await;
+        script.send(json!({"id": id, "method": "invoke", "params": {"binding": "echo", "input": id}})).await;
     }
     let mut answered = Vec::new();
     for _ in 0..calls {
@@ -199,19 +168,11 @@ async fn a_server_that_calls_before_it_reads_is_answered_all_the_same() {
 #[tokio::test]
 async fn a_handler_calls_back_into_its_connection() {
     let builder = Client::builder().binding("twice", "", None, None, |input, context| async move {
-        context
-            .client()
-            .invoke("double", input)
-            .await
-            .map_err(|_| ErrorObject::new(Kind::PeerGone, "gone"))
+        context.client().invoke("double", input).await.map_err(|_| ErrorObject::new(Kind::PeerGone, "gone"))
     });
     let (_client, mut script) = connected(builder).await;
-    script
-        .send(json!({"id": 1, "method": "invoke", "params": {"binding": "twice", "input": 4}}))
-        .await;
-    script
-        .expect(json!({"id": 2, "method": "invoke", "params": {"binding": "double", "input": 4}}))
-        .await;
+    script.send(json!({"id": 1, "method": "invoke", "params": {"binding": "twice", "input": 4}})).await;
+    script.expect(json!({"id": 2, "method": "invoke", "params": {"binding": "double", "input": 4}})).await;
     script.send(json!({"id": 2, "result": {"value": 8}})).await;
     script.expect(json!({"id": 1, "result": {"value": 8}})).await;
 }
@@ -243,14 +204,10 @@ async fn an_exported_function_can_be_called_until_every_sending_is_released() {
         let call = |id: u64| json!({"id": id, "method": "invoke", "params": {"ref": "c1", "args": [1, 2]}});
         script.send(call(1)).await;
         script.expect(json!({"id": 1, "result": {"value": 3}})).await;
-        script
-            .send(json!({"method": "release_ref", "params": {"ref": "c1"}}))
-            .await;
+        script.send(json!({"method": "release_ref", "params": {"ref": "c1"}})).await;
         script.send(call(2)).await;
         script.expect(json!({"id": 2, "result": {"value": 3}})).await;
-        script
-            .send(json!({"method": "release_ref", "params": {"ref": "c1", "count": 1}}))
-            .await;
+        script.send(json!({"method": "release_ref", "params": {"ref": "c1", "count": 1}})).await;
         script.send(call(3)).await;
         assert_eq!(script.next().await["error"]["data"]["kind"], "UnknownRef");
         script.send(json!({"id": 2, "result": {"value": null}})).await;
@@ -265,9 +222,7 @@ async fn a_received_function_is_called_and_given_up_with_its_last_handle() {
     let serving = async {
         script.next().await;
         let function = json!({"$fn": "f1", "name": "tick"});
-        script
-            .send(json!({"id": 2, "result": {"value": [function, function]}}))
-            .await;
+        script.send(json!({"id": 2, "result": {"value": [function, function]}})).await;
     };
     let (output, ()) = tokio::join!(client.eval("[tick, tick]"), serving);
     let value = output.unwrap().value;
@@ -275,17 +230,13 @@ async fn a_received_function_is_called_and_given_up_with_its_last_handle() {
     assert_eq!(tick.name(), Some("tick"));
     assert!(client.function(&json!({"$fn": "f9"})).is_none());
     let calling = async {
-        script
-            .expect(json!({"id": 3, "method": "invoke", "params": {"ref": "f1", "args": [1]}}))
-            .await;
+        script.expect(json!({"id": 3, "method": "invoke", "params": {"ref": "f1", "args": [1]}})).await;
         script.send(json!({"id": 3, "result": {"value": "ticked"}})).await;
     };
     let args = vec![json!(1)];
     let (called, ()) = tokio::join!(tick.call(args), calling);
     assert_eq!(called.unwrap(), "ticked");
     drop((tick.clone(), tick));
-    script
-        .expect(json!({"method": "release_ref", "params": {"ref": "f1", "count": 2}}))
-        .await;
+    script.expect(json!({"method": "release_ref", "params": {"ref": "f1", "count": 2}})).await;
     assert!(client.function(&value[1]).is_none());
 }

@@ -13,17 +13,8 @@ async fn the_handshake_declares_bindings_and_learns_the_session() {
     let mut script = Script(far);
     let builder = Client::builder()
         .metadata(json!({"client": {"name": "t"}}))
-        .session(ResumeParams {
-            id: "s1".into(),
-            token: "t0".into(),
-        })
-        .binding(
-            "notify",
-            "Tells.",
-            Some(json!({"type": "object"})),
-            None,
-            |_, _| async { Ok(json!(null)) },
-        );
+        .session(ResumeParams { id: "s1".into(), token: "t0".into() })
+        .binding("notify", "Tells.", Some(json!({"type": "object"})), None, |_, _| async { Ok(json!(null)) });
     let session = json!({"resumed": true, "token": "t1", "ttlMs": 5, "evalsQueued": 0});
     let (client, params) = tokio::join!(builder.connect_transport(near), script.welcome(session));
     assert_eq!(
@@ -37,10 +28,7 @@ async fn the_handshake_declares_bindings_and_learns_the_session() {
     );
     let client = client.unwrap();
     let session = client.session();
-    assert_eq!(
-        (session.id.as_str(), session.token.as_deref()),
-        ("s1", Some("t1"))
-    );
+    assert_eq!((session.id.as_str(), session.token.as_deref()), ("s1", Some("t1")));
     assert_eq!((session.resumed, session.ttl_ms), (true, Some(5)));
     assert_eq!(client.bindings()[..], [json!({"name": "getOrder"})]);
 }
@@ -52,9 +40,7 @@ async fn a_refused_handshake_is_the_servers_error() {
     let refusing = async {
         let id = script.next().await["id"].clone();
         let data = json!({"kind": "SessionRefused"});
-        script
-            .send(json!({"id": id, "error": {"code": -32003, "message": "no", "data": data}}))
-            .await;
+        script.send(json!({"id": id, "error": {"code": -32003, "message": "no", "data": data}})).await;
     };
     let (client, ()) = tokio::join!(Client::builder().connect_transport(near), refusing);
     assert_eq!(client.unwrap_err().kind(), "SessionRefused");
@@ -66,9 +52,7 @@ async fn a_server_of_another_protocol_is_no_server() {
     let mut script = Script(far);
     let answering = async {
         let id = script.next().await["id"].clone();
-        script
-            .send(json!({"id": id, "result": {"protocol": "0.9", "sessionId": "s1"}}))
-            .await;
+        script.send(json!({"id": id, "result": {"protocol": "0.9", "sessionId": "s1"}})).await;
     };
     let (client, ()) = tokio::join!(Client::builder().connect_transport(near), answering);
     assert_eq!(client.unwrap_err().kind(), "Handshake");
@@ -81,13 +65,9 @@ async fn a_call_before_the_handshake_is_done_is_not_ready() {
     let builder = Client::builder().bind("now", "", |_: Value| async { Ok(1) });
     let early = async {
         let id = script.next().await["id"].clone();
-        script
-            .send(json!({"id": 1, "method": "invoke", "params": {"binding": "now", "input": {}}}))
-            .await;
+        script.send(json!({"id": 1, "method": "invoke", "params": {"binding": "now", "input": {}}})).await;
         assert_eq!(script.next().await["error"]["code"], -32002);
-        script
-            .send(json!({"id": id, "result": {"protocol": "0.1", "sessionId": "s1"}}))
-            .await;
+        script.send(json!({"id": id, "result": {"protocol": "0.1", "sessionId": "s1"}})).await;
     };
     let (client, ()) = tokio::join!(builder.connect_transport(near), early);
     assert!(client.is_ok());
@@ -104,10 +84,7 @@ async fn a_close_fails_what_waits_and_what_comes_later() {
     assert_eq!(closed_code(&outcome.unwrap_err()), Some(4001));
     assert_eq!(client.closed().await, (4001, "taken over".to_owned()));
     assert_eq!(closed_code(&client.eval("2").await.unwrap_err()), Some(4001));
-    assert_eq!(
-        closed_code(&client.invoke("a", json!({})).await.unwrap_err()),
-        Some(4001)
-    );
+    assert_eq!(closed_code(&client.invoke("a", json!({})).await.unwrap_err()), Some(4001));
 }
 
 #[tokio::test]
@@ -122,10 +99,7 @@ async fn closing_says_goodbye_and_so_does_dropping_the_last_handle() {
     for close in [true, false] {
         let (client, mut script) = connected(Client::builder()).await;
         let goodbye = async {
-            assert!(matches!(
-                script.0.next().await,
-                Some(Ok(Frame::Closed { code: 1000, .. }))
-            ));
+            assert!(matches!(script.0.next().await, Some(Ok(Frame::Closed { code: 1000, .. }))));
             drop(script);
         };
         if close {
@@ -146,24 +120,16 @@ async fn stray_answers_and_texts_that_are_no_messages_are_ignored() {
         script
             .send_text(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no"}}"#.into())
             .await;
-        script
-            .send(json!({"id": 99, "result": {"value": "unknown"}}))
-            .await;
-        script
-            .send(json!({"id": 1, "result": {"value": "duplicate"}}))
-            .await;
-        script
-            .send(json!({"id": "2", "result": {"value": "not the same id"}}))
-            .await;
+        script.send(json!({"id": 99, "result": {"value": "unknown"}})).await;
+        script.send(json!({"id": 1, "result": {"value": "duplicate"}})).await;
+        script.send(json!({"id": "2", "result": {"value": "not the same id"}})).await;
         script.send(json!({"id": 2, "result": {"value": "right"}})).await;
     };
     let (outcome, ()) = tokio::join!(client.eval("1"), answering);
     assert_eq!(outcome.unwrap().value, "right");
     // Nothing of it was answered: the next message is the next eval.
     let (outcome, ()) = tokio::join!(client.eval("2"), async {
-        script
-            .expect(json!({"id": 3, "method": "eval", "params": {"code": "2"}}))
-            .await;
+        script.expect(json!({"id": 3, "method": "eval", "params": {"code": "2"}})).await;
         script.send(json!({"id": 3, "result": {"value": 2}})).await;
     });
     assert_eq!(outcome.unwrap().value, 2);
@@ -172,22 +138,12 @@ async fn stray_answers_and_texts_that_are_no_messages_are_ignored() {
 #[tokio::test]
 async fn requests_that_are_none_of_ours_are_answered_with_their_id() {
     let (_client, mut script) = connected(Client::builder()).await;
-    script
-        .send(json!({"id": 7, "method": "eval", "params": {"code": "1"}}))
-        .await;
+    script.send(json!({"id": 7, "method": "eval", "params": {"code": "1"}})).await;
     let answer = script.next().await;
-    assert_eq!(
-        (&answer["id"], &answer["error"]["code"]),
-        (&json!(7), &json!(-32601))
-    );
-    script
-        .send(json!({"id": "x", "method": "invoke", "params": {"binding": "gone", "input": 1}}))
-        .await;
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(7), &json!(-32601)));
+    script.send(json!({"id": "x", "method": "invoke", "params": {"binding": "gone", "input": 1}})).await;
     let answer = script.next().await;
-    assert_eq!(
-        (&answer["id"], &answer["error"]["data"]["kind"]),
-        (&json!("x"), &json!("UnknownBinding"))
-    );
+    assert_eq!((&answer["id"], &answer["error"]["data"]["kind"]), (&json!("x"), &json!("UnknownBinding")));
 }
 
 #[tokio::test]
@@ -197,13 +153,7 @@ async fn a_message_at_the_limit_is_sent_and_one_past_it_is_not() {
     let code = "x".repeat(512 - envelope);
     let refused = client.eval(format!("{code}x")).await.unwrap_err();
     assert!(matches!(refused, ClientError::TooLong { bytes: 513, max: 512 }));
-    let pending = client
-        .start_eval(EvalParams {
-            code,
-            ..EvalParams::default()
-        })
-        .await
-        .unwrap();
+    let pending = client.start_eval(EvalParams { code, ..EvalParams::default() }).await.unwrap();
     assert_eq!(script.next().await["id"], pending.id());
 }
 
@@ -226,10 +176,6 @@ async fn one_request_past_the_limit_is_busy() {
 async fn a_child_that_speaks_something_else_is_an_end_and_not_a_wait() {
     let mut command = tokio::process::Command::new("head");
     command.args(["-c", "64", "/dev/zero"]);
-    let error = Client::builder()
-        .message_bytes_max(512)
-        .connect_command(command)
-        .await
-        .unwrap_err();
+    let error = Client::builder().message_bytes_max(512).connect_command(command).await.unwrap_err();
     assert_eq!(closed_code(&error), Some(close_code::ABNORMAL));
 }

@@ -41,13 +41,7 @@ impl Script {
     }
 
     async fn close(&mut self, code: u16, reason: &str) {
-        self.0
-            .send(Outgoing::Close {
-                code,
-                reason: reason.to_owned(),
-            })
-            .await
-            .unwrap();
+        self.0.send(Outgoing::Close { code, reason: reason.to_owned() }).await.unwrap();
     }
 
     /// Takes the handshake and answers it; returns its params.

@@ -23,11 +23,7 @@ async fn world(refused: usize) -> (World, Script) {
     let (scripts_tx, mut scripts_rx) = mpsc::channel(4);
     let (resumed_tx, resumed_rx) = mpsc::channel(4);
     let dials = std::sync::Arc::new(Mutex::new(0));
-    let policy = Reconnect {
-        initial: Duration::from_secs(1),
-        max: Duration::from_secs(9),
-        attempts: 3,
-    };
+    let policy = Reconnect { initial: Duration::from_secs(1), max: Duration::from_secs(9), attempts: 3 };
     let builder = Client::builder().reconnect(policy).on_reconnect(move |resumed| {
         resumed_tx.try_send(resumed).unwrap();
     });
@@ -50,35 +46,18 @@ async fn world(refused: usize) -> (World, Script) {
         script
     };
     let (client, script) = tokio::join!(connecting, serving);
-    (
-        World {
-            client: client.unwrap(),
-            scripts_rx,
-            resumed_rx,
-        },
-        script,
-    )
+    (World { client: client.unwrap(), scripts_rx, resumed_rx }, script)
 }
 
 fn keyed(code: &str) -> EvalParams {
-    EvalParams {
-        code: code.into(),
-        key: Some(format!("key {code}")),
-        ..EvalParams::default()
-    }
+    EvalParams { code: code.into(), key: Some(format!("key {code}")), ..EvalParams::default() }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_keyed_eval_is_sent_again_to_the_resumed_session_and_others_fail() {
     let (mut world, mut script) = world(1).await;
-    let plain = world
-        .client
-        .start_eval(EvalParams {
-            code: "p".into(),
-            ..EvalParams::default()
-        })
-        .await
-        .unwrap();
+    let plain =
+        world.client.start_eval(EvalParams { code: "p".into(), ..EvalParams::default() }).await.unwrap();
     let first = world.client.start_eval(keyed("a")).await.unwrap();
     let second = world.client.start_eval(keyed("b")).await.unwrap();
     for _ in 0..3 {
@@ -90,20 +69,13 @@ async fn a_keyed_eval_is_sent_again_to_the_resumed_session_and_others_fail() {
     let mut script = world.scripts_rx.recv().await.unwrap();
     let params = script.welcome(json!({"resumed": true, "token": "t2"})).await;
     assert_eq!(params["session"], json!({"id": "s1", "token": "t1"}));
-    script
-        .expect(json!({"id": 2, "method": "eval", "params": {"code": "a", "key": "key a"}}))
-        .await;
-    script
-        .expect(json!({"id": 3, "method": "eval", "params": {"code": "b", "key": "key b"}}))
-        .await;
+    script.expect(json!({"id": 2, "method": "eval", "params": {"code": "a", "key": "key a"}})).await;
+    script.expect(json!({"id": 3, "method": "eval", "params": {"code": "b", "key": "key b"}})).await;
     assert_eq!(world.resumed_rx.recv().await, Some(Resumed { resumed: true }));
     assert_eq!((first.id(), second.id()), (2, 3));
     script.send(json!({"id": 3, "result": {"value": "b"}})).await;
     script.send(json!({"id": 2, "result": {"value": "a"}})).await;
-    assert_eq!(
-        (first.await.unwrap().value, second.await.unwrap().value),
-        (json!("a"), json!("b"))
-    );
+    assert_eq!((first.await.unwrap().value, second.await.unwrap().value), (json!("a"), json!("b")));
     assert_eq!(world.client.session().token.as_deref(), Some("t2"));
 }
 
@@ -128,9 +100,7 @@ async fn references_end_with_their_connection() {
     let (mut world, mut script) = world(0).await;
     let serving = async {
         script.next().await;
-        script
-            .send(json!({"id": 2, "result": {"value": {"$fn": "f1"}}}))
-            .await;
+        script.send(json!({"id": 2, "result": {"value": {"$fn": "f1"}}})).await;
         script
     };
     let (output, script) = tokio::join!(world.client.eval("f"), serving);
@@ -171,8 +141,5 @@ async fn closing_ends_the_attempts() {
     // Its end shows that the break was noticed, so the client is dialling by now.
     assert!(pending.await.is_err());
     world.client.close().await;
-    assert_eq!(
-        closed_code(&world.client.eval("1").await.unwrap_err()),
-        Some(1006)
-    );
+    assert_eq!(closed_code(&world.client.eval("1").await.unwrap_err()), Some(1006));
 }

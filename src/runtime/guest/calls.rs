@@ -58,13 +58,7 @@ impl Calls {
         self.next += 1;
         let owner = settlers.owner;
         self.waiting.insert(self.next, settlers);
-        self.asked.push(Asked {
-            call: self.next,
-            reach,
-            payload,
-            owner,
-            functions,
-        });
+        self.asked.push(Asked { call: self.next, reach, payload, owner, functions });
     }
 
     /// What was asked since the last look.

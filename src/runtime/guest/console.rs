@@ -35,14 +35,7 @@ pub(crate) struct Console {
 impl Console {
     /// Keeps up to `bytes_max`.
     pub(crate) fn new(bytes_max: usize) -> Self {
-        Self {
-            lines: Vec::new(),
-            bytes: 0,
-            dropped: 0,
-            bytes_max,
-            unsent: Vec::new(),
-            streams: false,
-        }
+        Self { lines: Vec::new(), bytes: 0, dropped: 0, bytes_max, unsent: Vec::new(), streams: false }
     }
 
     /// Whether lines are to be sent as they come.
@@ -82,12 +75,7 @@ mod tests {
     use super::*;
 
     fn line(text: &str) -> ConsoleLine {
-        ConsoleLine {
-            level: "log".into(),
-            text: text.into(),
-            at_ms: 0,
-            late: false,
-        }
+        ConsoleLine { level: "log".into(), text: text.into(), at_ms: 0, late: false }
     }
 
     #[test]

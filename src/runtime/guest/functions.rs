@@ -63,13 +63,7 @@ pub(crate) struct Functions {
 impl Functions {
     /// Room for `each_max` functions a holder.
     pub(crate) fn new(each_max: usize) -> Self {
-        Self {
-            next: 1,
-            entries: HashMap::new(),
-            ids: HashMap::new(),
-            held_by_client: 0,
-            each_max,
-        }
+        Self { next: 1, entries: HashMap::new(), ids: HashMap::new(), held_by_client: 0, each_max }
     }
 
     /// Counts one sending of a function; gives its id, or `None` when the holder has too many.
@@ -87,24 +81,14 @@ impl Functions {
         let id = self.next;
         self.next += 1;
         self.ids.insert(key, id);
-        self.entries.insert(
-            id,
-            Entry {
-                callable,
-                holder,
-                count: 1,
-            },
-        );
+        self.entries.insert(id, Entry { callable, holder, count: 1 });
         self.held_by_client += usize::from(holder == Holder::Client);
         Some(id)
     }
 
     /// The function of that id, if that holder has it.
     pub(crate) fn get(&self, holder: Holder, id: u64) -> Option<Callable> {
-        self.entries
-            .get(&id)
-            .filter(|entry| entry.holder == holder)
-            .map(|entry| entry.callable.clone())
+        self.entries.get(&id).filter(|entry| entry.holder == holder).map(|entry| entry.callable.clone())
     }
 
     /// Gives back `count` sendings; what is then held by nobody is returned, to be dropped by the caller.
@@ -123,21 +107,10 @@ impl Functions {
     /// The connection is over: all that the client held, to be dropped by the caller.
     pub(crate) fn take_all_of(&mut self, holder: Holder) -> Vec<Callable> {
         self.ids.retain(|(known, _), _| *known != holder);
-        self.held_by_client -= if holder == Holder::Client {
-            self.held_by_client
-        } else {
-            0
-        };
-        let ids: Vec<u64> = self
-            .entries
-            .iter()
-            .filter(|(_, entry)| entry.holder == holder)
-            .map(|(id, _)| *id)
-            .collect();
-        ids.iter()
-            .filter_map(|id| self.entries.remove(id))
-            .map(|entry| entry.callable)
-            .collect()
+        self.held_by_client -= if holder == Holder::Client { self.held_by_client } else { 0 };
+        let ids: Vec<u64> =
+            self.entries.iter().filter(|(_, entry)| entry.holder == holder).map(|(id, _)| *id).collect();
+        ids.iter().filter_map(|id| self.entries.remove(id)).map(|entry| entry.callable).collect()
     }
 
     /// Whether anybody outside could call into the script.

@@ -36,10 +36,7 @@ fn install_output<'js>(ctx: &Ctx<'js>, guest: &Rc<Guest>, host: &Object<'js>) ->
     };
     host.set("reportError", Function::new(ctx.clone(), report)?)?;
     let epoch = guest.epoch;
-    host.set(
-        "now",
-        Function::new(ctx.clone(), move || epoch.elapsed().as_secs_f64() * 1000.0)?,
-    )?;
+    host.set("now", Function::new(ctx.clone(), move || epoch.elapsed().as_secs_f64() * 1000.0)?)?;
     Ok(())
 }
 
@@ -47,18 +44,11 @@ fn install_timers<'js>(ctx: &Ctx<'js>, guest: &Rc<Guest>, host: &Object<'js>) ->
     let state = Rc::clone(guest);
     let set = move |ctx: Ctx<'js>, timer: u64, delay_ms: f64| {
         let delay = Duration::try_from_secs_f64(delay_ms / 1000.0).unwrap_or(Duration::from_millis(1));
-        if state
-            .timers
-            .borrow_mut()
-            .set(timer, Instant::now() + delay, state.owner.get())
-        {
+        if state.timers.borrow_mut().set(timer, Instant::now() + delay, state.owner.get()) {
             Ok(())
         } else {
             let limit = state.limits.timers_max;
-            Err(Exception::throw_range(
-                &ctx,
-                &format!("too many timers: a session may have {limit}"),
-            ))
+            Err(Exception::throw_range(&ctx, &format!("too many timers: a session may have {limit}")))
         }
     };
     host.set("setTimer", Function::new(ctx.clone(), set)?)?;
@@ -114,12 +104,7 @@ impl Guest {
         let mut console = self.console.borrow_mut();
         let late = !matches!(self.owner.get(), Owner::Eval(_));
         let at_ms = u64::try_from(self.eval_started.get().elapsed().as_millis()).unwrap_or(u64::MAX);
-        console.push(ConsoleLine {
-            level: level.to_owned(),
-            text,
-            at_ms,
-            late,
-        });
+        console.push(ConsoleLine { level: level.to_owned(), text, at_ms, late });
     }
 
     /// A thrown value in words.
@@ -148,16 +133,9 @@ impl Guest {
         input: &JsValue<'js>,
     ) -> rquickjs::Result<Promise<'js>> {
         let (promise, resolve, reject) = ctx.promise()?;
-        let reach = if self.registry.get(&name).is_some() {
-            Reach::Server(name)
-        } else {
-            Reach::Client(name)
-        };
-        let holder = if matches!(reach, Reach::Server(_)) {
-            Holder::Host
-        } else {
-            Holder::Client
-        };
+        let reach =
+            if self.registry.get(&name).is_some() { Reach::Server(name) } else { Reach::Client(name) };
+        let holder = if matches!(reach, Reach::Server(_)) { Holder::Host } else { Holder::Client };
         let mut handed = Vec::new();
         let payload = match count {
             0 => Ok(json!({})),
@@ -186,11 +164,7 @@ impl Guest {
         arguments: &Object<'js>,
     ) -> rquickjs::Result<Promise<'js>> {
         let (promise, resolve, reject) = ctx.promise()?;
-        let holder = if key.starts_with("native:") {
-            Holder::Host
-        } else {
-            Holder::Client
-        };
+        let holder = if key.starts_with("native:") { Holder::Host } else { Holder::Client };
         let mut handed = Vec::new();
         let mut encoded = Vec::new();
         let count: u32 = arguments.get("length")?;
@@ -204,13 +178,7 @@ impl Guest {
                 }
             }
         }
-        self.open_call(
-            ctx,
-            (resolve, reject),
-            Reach::Import(key),
-            Payload::Args(encoded),
-            handed,
-        )?;
+        self.open_call(ctx, (resolve, reject), Reach::Import(key), Payload::Args(encoded), handed)?;
         Ok(promise)
     }
 
@@ -253,12 +221,9 @@ impl Guest {
         let path = json!(error.path());
         let thrown = match &error.fault {
             Fault::Unserializable(why) => self.error(ctx, Kind::Unserializable, why, Some(("path", path)))?,
-            Fault::TooLarge => self.error(
-                ctx,
-                Kind::ResultTooLarge,
-                "the input is too large",
-                Some(("path", path)),
-            )?,
+            Fault::TooLarge => {
+                self.error(ctx, Kind::ResultTooLarge, "the input is too large", Some(("path", path)))?
+            }
             Fault::TooManyRefs => {
                 self.error(ctx, Kind::TooManyRefs, "too many live function references", None)?
             }
@@ -290,9 +255,7 @@ impl Guest {
     ) -> rquickjs::Result<JsValue<'js>> {
         let make = kit_function(&self.kit(ctx)?, "makeBindingError")?;
         let data = match &error.data {
-            Some(data) => self
-                .decode(ctx, data, origin)
-                .unwrap_or_else(|_| JsValue::new_null(ctx.clone())),
+            Some(data) => self.decode(ctx, data, origin).unwrap_or_else(|_| JsValue::new_null(ctx.clone())),
             None => JsValue::new_undefined(ctx.clone()),
         };
         #[allow(clippy::cast_precision_loss)]
@@ -351,12 +314,8 @@ impl Guest {
             Err(_) => return Ok(JsValue::new_undefined(ctx.clone())),
         };
         let mut import = |id: &str, name: &str| self.import(ctx, &kit, origin, id, name);
-        let mut decoder = Decoder {
-            ctx,
-            kit: &kit,
-            import: &mut import,
-            depth_left: self.limits.value_depth_max,
-        };
+        let mut decoder =
+            Decoder { ctx, kit: &kit, import: &mut import, depth_left: self.limits.value_depth_max };
         decoder.value(value)
     }
 

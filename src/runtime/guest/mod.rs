@@ -113,13 +113,7 @@ impl Guest {
     ) {
         let mut rejections = self.rejections.borrow_mut();
         if handled {
-            rejections.retain(|known| {
-                known
-                    .promise
-                    .clone()
-                    .restore(ctx)
-                    .is_ok_and(|known| known != promise)
-            });
+            rejections.retain(|known| known.promise.clone().restore(ctx).is_ok_and(|known| known != promise));
         } else if rejections.len() < REJECTIONS_KEPT_MAX {
             rejections.push(Rejection {
                 promise: Persistent::save(ctx, promise),

@@ -24,12 +24,7 @@ pub(crate) struct Timers {
 impl Timers {
     /// Room for `live_max` timers.
     pub(crate) fn new(live_max: usize) -> Self {
-        Self {
-            heap: BinaryHeap::new(),
-            live: HashMap::new(),
-            entries: 0,
-            live_max,
-        }
+        Self { heap: BinaryHeap::new(), live: HashMap::new(), entries: 0, live_max }
     }
 
     /// Sets a timer; `false` when there are too many.

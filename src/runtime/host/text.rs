@@ -41,11 +41,7 @@ pub(crate) fn decode<'js>(
 }
 
 fn decode_utf8(bytes: Vec<u8>, fatal: bool) -> Option<String> {
-    if fatal {
-        String::from_utf8(bytes).ok()
-    } else {
-        Some(String::from_utf8_lossy(&bytes).into_owned())
-    }
+    if fatal { String::from_utf8(bytes).ok() } else { Some(String::from_utf8_lossy(&bytes).into_owned()) }
 }
 
 fn decode_utf16le(bytes: &[u8], fatal: bool) -> Option<String> {
@@ -53,16 +49,13 @@ fn decode_utf16le(bytes: &[u8], fatal: bool) -> Option<String> {
     let units = pairs.iter().copied().map(u16::from_le_bytes);
     if fatal {
         return if odd.is_empty() {
-            char::decode_utf16(units)
-                .collect::<std::result::Result<_, _>>()
-                .ok()
+            char::decode_utf16(units).collect::<std::result::Result<_, _>>().ok()
         } else {
             None
         };
     }
-    let mut text: String = char::decode_utf16(units)
-        .map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER))
-        .collect();
+    let mut text: String =
+        char::decode_utf16(units).map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
     if !odd.is_empty() {
         text.push(char::REPLACEMENT_CHARACTER);
     }
@@ -70,9 +63,7 @@ fn decode_utf16le(bytes: &[u8], fatal: bool) -> Option<String> {
 }
 
 fn windows_1252_char(byte: u8) -> char {
-    let high = byte
-        .checked_sub(0x80)
-        .and_then(|index| WINDOWS_1252_HIGH.get(usize::from(index)));
+    let high = byte.checked_sub(0x80).and_then(|index| WINDOWS_1252_HIGH.get(usize::from(index)));
     high.copied().unwrap_or(char::from(byte))
 }
 
@@ -82,19 +73,13 @@ mod tests {
 
     #[test]
     fn invalid_utf8_is_replaced_or_refused() {
-        assert_eq!(
-            decode_utf8(b"a\xFFb".to_vec(), false).as_deref(),
-            Some("a\u{FFFD}b")
-        );
+        assert_eq!(decode_utf8(b"a\xFFb".to_vec(), false).as_deref(), Some("a\u{FFFD}b"));
         assert_eq!(decode_utf8(b"a\xFFb".to_vec(), true), None);
     }
 
     #[test]
     fn utf16_replaces_lone_surrogates_and_an_odd_byte() {
-        assert_eq!(
-            decode_utf16le(b"\x3D\xD8\x00\xDEa", false).as_deref(),
-            Some("\u{1F600}\u{FFFD}")
-        );
+        assert_eq!(decode_utf16le(b"\x3D\xD8\x00\xDEa", false).as_deref(), Some("\u{1F600}\u{FFFD}"));
         assert_eq!(decode_utf16le(b"\x3D\xD8", false).as_deref(), Some("\u{FFFD}"));
         assert_eq!(decode_utf16le(b"\x3D\xD8", true), None);
         assert_eq!(decode_utf16le(b"a", true), None);
@@ -102,10 +87,7 @@ mod tests {
 
     #[test]
     fn windows_1252_maps_its_own_range_and_keeps_the_rest() {
-        let text: String = [0x41, 0x80, 0x9F, 0xE9]
-            .into_iter()
-            .map(windows_1252_char)
-            .collect();
+        let text: String = [0x41, 0x80, 0x9F, 0xE9].into_iter().map(windows_1252_char).collect();
         assert_eq!(text, "A\u{20AC}\u{178}\u{E9}");
     }
 }

@@ -18,9 +18,7 @@ pub(crate) fn url_parse<'js>(
     input: String,
     base: Option<String>,
 ) -> Result<Option<Array<'js>>> {
-    parse(&input, base.as_deref())
-        .map(|url| parts(&ctx, &url))
-        .transpose()
+    parse(&input, base.as_deref()).map(|url| parts(&ctx, &url)).transpose()
 }
 
 /// `host.urlSet(href, part, value)`: the parts after the setter, or undefined if it refused the value.

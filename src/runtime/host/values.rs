@@ -13,10 +13,9 @@ pub(crate) fn promise_state<'js>(ctx: Ctx<'js>, value: Value<'js>) -> Result<Opt
     let list = new_list(&ctx)?;
     let (state, result) = match promise.state() {
         PromiseState::Pending => ("pending", Value::new_undefined(ctx)),
-        PromiseState::Resolved => (
-            "fulfilled",
-            promise.result().transpose()?.unwrap_or(Value::new_undefined(ctx)),
-        ),
+        PromiseState::Resolved => {
+            ("fulfilled", promise.result().transpose()?.unwrap_or(Value::new_undefined(ctx)))
+        }
         PromiseState::Rejected => {
             // The reason is only to be had as a thrown value; it is caught again at once.
             let _ = promise.result::<Value<'js>>();

@@ -26,26 +26,13 @@ impl Session {
             self.emit(SessionEvent::Close(Closing::TakenOver)).await;
             self.detach_now(number);
         }
-        let Attachment {
-            number,
-            events_tx,
-            bindings,
-        } = attachment;
-        let bindings: HashMap<String, ClientBinding> = bindings
-            .into_iter()
-            .map(|binding| (binding.declaration.name.clone(), binding))
-            .collect();
+        let Attachment { number, events_tx, bindings } = attachment;
+        let bindings: HashMap<String, ClientBinding> =
+            bindings.into_iter().map(|binding| (binding.declaration.name.clone(), binding)).collect();
         let guest = &self.engine.guest;
         guest.attachment.set(number);
-        guest
-            .console
-            .borrow_mut()
-            .set_streaming(bindings.contains_key("console.write"));
-        self.live = Some(Live {
-            number,
-            events_tx,
-            bindings,
-        });
+        guest.console.borrow_mut().set_streaming(bindings.contains_key("console.write"));
+        self.live = Some(Live { number, events_tx, bindings });
         self.announce_bindings();
         self.send_waiting_calls().await;
     }
@@ -63,38 +50,19 @@ impl Session {
         self.live = None;
         self.engine.guest.console.borrow_mut().set_streaming(false);
         self.fail_client_calls();
-        let held = self
-            .engine
-            .guest
-            .functions
-            .borrow_mut()
-            .take_all_of(Holder::Client);
+        let held = self.engine.guest.functions.borrow_mut().take_all_of(Holder::Client);
         self.forget(held);
     }
 
     /// Tells the script which bindings there are now, before anything else runs.
     pub(crate) fn announce_bindings(&mut self) {
         let client = self.live.iter().flat_map(|live| live.bindings.keys());
-        let client: Vec<String> = client
-            .filter(|name| !RESERVED.contains(&name.as_str()))
-            .cloned()
-            .collect();
-        self.engine
-            .guest
-            .client_bindings
-            .replace(client.iter().cloned().collect());
-        let server = self
-            .parts
-            .registry
-            .iter()
-            .map(|binding| binding.declaration.name.clone());
+        let client: Vec<String> = client.filter(|name| !RESERVED.contains(&name.as_str())).cloned().collect();
+        self.engine.guest.client_bindings.replace(client.iter().cloned().collect());
+        let server = self.parts.registry.iter().map(|binding| binding.declaration.name.clone());
         let names = server.chain(client).collect();
         let action = Action::Bindings(names);
-        self.ready.push_front(Ready {
-            owner: Owner::Nobody,
-            depth: 0,
-            action,
-        });
+        self.ready.push_front(Ready { owner: Owner::Nobody, depth: 0, action });
     }
 
     /// The JavaScript world is replaced: everything in it ends.
@@ -107,11 +75,7 @@ impl Session {
         }
         for key in self.engine.guest.imports.take() {
             if let Some(reference) = self.own_reference(&key) {
-                self.emit(SessionEvent::Release {
-                    reference,
-                    count: u64::MAX,
-                })
-                .await;
+                self.emit(SessionEvent::Release { reference, count: u64::MAX }).await;
             }
         }
     }

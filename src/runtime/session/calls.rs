@@ -55,12 +55,7 @@ impl Session {
         let pending = self.dispatcher.pending.take();
         for pending in pending {
             match pending {
-                Pending::Server {
-                    call,
-                    owner,
-                    work,
-                    cancel,
-                } => {
+                Pending::Server { call, owner, work, cancel } => {
                     self.server_calls.insert(call, ServerCall { owner, cancel });
                     let inbox_tx = self.inbox_tx.clone();
                     tokio::task::spawn_local(async move {
@@ -75,10 +70,7 @@ impl Session {
     }
 
     async fn call_client_for_script(&mut self, asked: Asked, depth: u32) {
-        let waiter = Waiter::Script {
-            call: asked.call,
-            owner: asked.owner,
-        };
+        let waiter = Waiter::Script { call: asked.call, owner: asked.owner };
         let target = match asked.reach {
             Reach::Client(name) | Reach::Server(name) => Target::Binding(name),
             Reach::Import(key) => match self.own_reference(&key) {
@@ -119,19 +111,9 @@ impl Session {
         let deadline = Instant::now() + Duration::from_millis(wait);
         let is_sent = self.live.is_some();
         self.call_deadlines.insert((deadline, number));
-        let call = ClientCall {
-            waiter,
-            target,
-            payload,
-            deadline,
-            depth,
-            is_sent,
-        };
-        let event = SessionEvent::Call {
-            call: number,
-            target: call.target.clone(),
-            payload: call.payload.clone(),
-        };
+        let call = ClientCall { waiter, target, payload, deadline, depth, is_sent };
+        let event =
+            SessionEvent::Call { call: number, target: call.target.clone(), payload: call.payload.clone() };
         self.client_calls.insert(number, call);
         if is_sent {
             self.emit(event).await;
@@ -144,10 +126,7 @@ impl Session {
             return None;
         };
         let Some(binding) = live.bindings.get(name) else {
-            return Some(ErrorObject::new(
-                Kind::UnknownBinding,
-                format!("the client has no binding {name}"),
-            ));
+            return Some(ErrorObject::new(Kind::UnknownBinding, format!("the client has no binding {name}")));
         };
         let failures = binding.input.as_ref()?.check(input).err()?;
         Some(invalid(Kind::InvalidInput, name, "input", &failures))
@@ -155,19 +134,14 @@ impl Session {
 
     /// The client came back: what waited for it is sent, if it still has the binding.
     pub(crate) async fn send_waiting_calls(&mut self) {
-        let waiting: Vec<u64> = self
-            .client_calls
-            .iter()
-            .filter(|(_, call)| !call.is_sent)
-            .map(|(number, _)| *number)
-            .collect();
+        let waiting: Vec<u64> =
+            self.client_calls.iter().filter(|(_, call)| !call.is_sent).map(|(number, _)| *number).collect();
         for number in waiting {
             let Some(call) = self.client_calls.remove(&number) else {
                 continue;
             };
             self.call_deadlines.remove(&(call.deadline, number));
-            self.call_client(call.waiter, call.target, call.payload, call.depth)
-                .await;
+            self.call_client(call.waiter, call.target, call.payload, call.depth).await;
         }
     }
 
@@ -185,10 +159,7 @@ impl Session {
         let (Target::Binding(name), Some(live)) = (target, &self.live) else {
             return Ok(value);
         };
-        let schema = live
-            .bindings
-            .get(name)
-            .and_then(|binding| binding.output.as_ref());
+        let schema = live.bindings.get(name).and_then(|binding| binding.output.as_ref());
         match schema.map(|schema| schema.check(&value)) {
             Some(Err(failures)) => Err(invalid(Kind::InvalidOutput, name, "output", &failures)),
             Some(Ok(())) | None => Ok(value),
@@ -213,21 +184,13 @@ impl Session {
         let owner = self.current_owner(owner);
         let depth = self.depth_of(owner);
         // Answers that came together are settled in one turn.
-        if let Some(Ready {
-            owner: last,
-            action: Action::Settle(answers),
-            ..
-        }) = self.ready.back_mut()
+        if let Some(Ready { owner: last, action: Action::Settle(answers), .. }) = self.ready.back_mut()
             && *last == owner
         {
             answers.push((call, answer));
             return;
         }
-        self.ready.push_back(Ready {
-            owner,
-            depth,
-            action: Action::Settle(vec![(call, answer)]),
-        });
+        self.ready.push_back(Ready { owner, depth, action: Action::Settle(vec![(call, answer)]) });
     }
 
     /// A handler that worked for a script is done.
@@ -285,12 +248,8 @@ impl Session {
         }
         let is_owned =
             |call: &ClientCall| matches!(call.waiter, Waiter::Script { owner: of, .. } if of == owner);
-        let client: Vec<u64> = self
-            .client_calls
-            .iter()
-            .filter(|(_, call)| is_owned(call))
-            .map(|(number, _)| *number)
-            .collect();
+        let client: Vec<u64> =
+            self.client_calls.iter().filter(|(_, call)| is_owned(call)).map(|(number, _)| *number).collect();
         for number in client {
             let Some(call) = self.client_calls.remove(&number) else {
                 continue;
@@ -308,13 +267,7 @@ impl Session {
         let mut forgotten = Vec::new();
         for id in self.dispatcher.link.releases.take() {
             if let Some(number) = id.strip_prefix("host:").and_then(|number| number.parse().ok()) {
-                forgotten.extend(
-                    self.engine
-                        .guest
-                        .functions
-                        .borrow_mut()
-                        .give_back(Holder::Host, number, 1),
-                );
+                forgotten.extend(self.engine.guest.functions.borrow_mut().give_back(Holder::Host, number, 1));
             } else if let Some(reference) = self.own_reference(&id) {
                 self.emit(SessionEvent::Release { reference, count: 1 }).await;
             }
@@ -338,11 +291,7 @@ impl Session {
             }
         }
         if !functions.is_empty() {
-            self.ready.push_back(Ready {
-                owner: Owner::Nobody,
-                depth: 0,
-                action: Action::Forget(functions),
-            });
+            self.ready.push_back(Ready { owner: Owner::Nobody, depth: 0, action: Action::Forget(functions) });
         }
     }
 
@@ -353,8 +302,7 @@ impl Session {
             let mut input = json!(line);
             input["evalId"] = self.dispatcher.eval_id.borrow().clone().unwrap_or_default();
             let target = Target::Binding("console.write".to_owned());
-            self.call_client(Waiter::Nobody, target, Payload::Input(input), 0)
-                .await;
+            self.call_client(Waiter::Nobody, target, Payload::Input(input), 0).await;
         }
     }
 }

@@ -21,11 +21,7 @@ const CONTROLS: [(&str, &str, &str); 6] = [
         "Ends an eval of this connection, running or queued, and what it waits for; without evalId the running one. The answer lists what was ended.",
         r#"{"type":"object","properties":{"evalId":{"type":["integer","string"]}},"additionalProperties":false}"#,
     ),
-    (
-        "session.info",
-        "What the session does and uses.",
-        r#"{"type":"object","additionalProperties":false}"#,
-    ),
+    ("session.info", "What the session does and uses.", r#"{"type":"object","additionalProperties":false}"#),
     (
         "session.reset",
         "Starts over with a fresh context in the same session. A running eval is cancelled; references and keys are dropped.",
@@ -138,12 +134,7 @@ impl Session {
             self.stop_eval_soon(Stop::Cancelled).await;
         } else if eval_id.is_some() {
             let error = ErrorObject::new(Kind::Cancelled, "the eval was cancelled");
-            ended.extend(
-                self.drop_queued(is_meant, &error)
-                    .await
-                    .iter()
-                    .map(|id| json!(id)),
-            );
+            ended.extend(self.drop_queued(is_meant, &error).await.iter().map(|id| json!(id)));
         }
         Ok(json!({ "cancelled": ended }))
     }
@@ -185,17 +176,11 @@ impl Session {
     }
 
     fn all_declarations(&self) -> Vec<Declaration> {
-        let server = self
-            .parts
-            .registry
-            .iter()
-            .map(|binding| binding.declaration.clone());
+        let server = self.parts.registry.iter().map(|binding| binding.declaration.clone());
         let client = self.live.iter().flat_map(|live| live.bindings.values());
         let client = client.map(|binding| binding.declaration.clone());
         let visible = self.engine.guest.client_bindings.borrow();
-        server
-            .chain(client.filter(|declaration| visible.contains(&declaration.name)))
-            .collect()
+        server.chain(client.filter(|declaration| visible.contains(&declaration.name))).collect()
     }
 }
 

@@ -26,12 +26,7 @@ pub(crate) type Work = Pin<Box<dyn Future<Output = Result<Value, ErrorObject>> +
 /// A call that was not answered at once.
 pub(crate) enum Pending {
     /// A handler is at work.
-    Server {
-        call: u64,
-        owner: Owner,
-        work: Work,
-        cancel: CancellationToken,
-    },
+    Server { call: u64, owner: Owner, work: Work, cancel: CancellationToken },
     /// It goes to the client.
     Client { asked: Asked, depth: u32 },
 }
@@ -91,10 +86,7 @@ impl Dispatcher {
 
     fn call_native(&self, number: u64, asked: Asked, depth: u32) -> Option<CallAnswer> {
         let Some(function) = self.natives.get(number) else {
-            return Some((
-                Err(ErrorObject::new(Kind::UnknownRef, "the function is gone")),
-                Origin::Host,
-            ));
+            return Some((Err(ErrorObject::new(Kind::UnknownRef, "the function is gone")), Origin::Host));
         };
         let call = self.native_call(depth, asked.functions);
         let cancel = call.cancel.clone();
@@ -118,12 +110,7 @@ impl Dispatcher {
             Poll::Ready(outcome) => Some((outcome, Origin::Host)),
             // Whoever polls it next brings a waker; the first poll of a fresh task always happens.
             Poll::Pending => {
-                self.pending.borrow_mut().push(Pending::Server {
-                    call,
-                    owner,
-                    work,
-                    cancel,
-                });
+                self.pending.borrow_mut().push(Pending::Server { call, owner, work, cancel });
                 None
             }
         }
@@ -131,19 +118,13 @@ impl Dispatcher {
 
     /// What a handler of `binding` is told of a call.
     pub(crate) fn call(&self, binding: &Binding, depth: u32, functions: Vec<String>) -> Call {
-        let timeout = binding
-            .timeout
-            .unwrap_or(Duration::from_millis(self.limits.binding_ms_max));
+        let timeout = binding.timeout.unwrap_or(Duration::from_millis(self.limits.binding_ms_max));
         self.new_call(timeout, depth, functions)
     }
 
     /// What a function that a handler gave away is told of a call.
     pub(crate) fn native_call(&self, depth: u32, functions: Vec<String>) -> Call {
-        self.new_call(
-            Duration::from_millis(self.limits.binding_ms_max),
-            depth,
-            functions,
-        )
+        self.new_call(Duration::from_millis(self.limits.binding_ms_max), depth, functions)
     }
 
     fn new_call(&self, timeout: Duration, depth: u32, functions: Vec<String>) -> Call {

@@ -83,13 +83,7 @@ pub(crate) type Answer = Result<Box<RawValue>, ErrorObject>;
 impl Evals {
     /// Nothing runs, room for `queued_max` that wait.
     pub(crate) fn new(queued_max: usize) -> Self {
-        Self {
-            queue: VecDeque::new(),
-            running: None,
-            done: 0,
-            next: 0,
-            queued_max,
-        }
+        Self { queue: VecDeque::new(), running: None, done: 0, next: 0, queued_max }
     }
 
     /// How many wait.
@@ -156,12 +150,7 @@ impl Session {
             return true;
         }
         // Still in the queue: the answer goes to whoever asked last, the earlier connection being gone.
-        match self
-            .evals
-            .queue
-            .iter_mut()
-            .find(|queued| queued.params.key.as_deref() == Some(key))
-        {
+        match self.evals.queue.iter_mut().find(|queued| queued.params.key.as_deref() == Some(key)) {
             Some(queued) => {
                 queued.requester = requester.clone();
                 true
@@ -171,9 +160,7 @@ impl Session {
     }
 
     pub(crate) fn start_next_eval(&mut self) -> Option<Ready> {
-        let Queued {
-            requester, params, ..
-        } = self.evals.queue.pop_front()?;
+        let Queued { requester, params, .. } = self.evals.queue.pop_front()?;
         self.evals.next += 1;
         let number = self.evals.next;
         let now = Instant::now();
@@ -188,9 +175,7 @@ impl Session {
         guest.eval_started.set(now);
         guest.calls.borrow_mut().budget_left = self.parts.limits.calls_per_eval_max;
         self.dispatcher.calls_made.set(0);
-        self.dispatcher
-            .eval_id
-            .replace(serde_json::to_value(&requester.id).ok());
+        self.dispatcher.eval_id.replace(serde_json::to_value(&requester.id).ok());
         self.evals.running = Some(Running {
             number,
             requesters: vec![requester],
@@ -202,11 +187,7 @@ impl Session {
             stop_requested: None,
         });
         let owner = Owner::Eval(number);
-        Some(Ready {
-            owner,
-            depth: 0,
-            action: Action::Eval { owner, source },
-        })
+        Some(Ready { owner, depth: 0, action: Action::Eval { owner, source } })
     }
 
     /// The running eval is over.
@@ -217,9 +198,7 @@ impl Session {
         self.evals.done += 1;
         observe::eval_finished(running.number, outcome.as_ref().err(), running.started.elapsed());
         self.dispatcher.eval_id.replace(None);
-        self.watches
-            .borrow_mut()
-            .retain(|watched| watched.owner != Owner::Eval(running.number));
+        self.watches.borrow_mut().retain(|watched| watched.owner != Owner::Eval(running.number));
         // What floating promises call from here on has a budget of its own.
         self.engine.guest.calls.borrow_mut().budget_left = self.parts.limits.calls_per_eval_max;
         let outcome = match outcome {
@@ -230,12 +209,7 @@ impl Session {
         let stats = running.params.stats.then(|| self.stats(&running));
         let answer = match &outcome {
             Ok(value) => {
-                let result = EvalResult {
-                    value,
-                    console: &console,
-                    console_dropped: dropped,
-                    stats,
-                };
+                let result = EvalResult { value, console: &console, console_dropped: dropped, stats };
                 to_raw_value(&result).map_err(|error| ErrorObject::new(Kind::Internal, error.to_string()))
             }
             Err(error) => Err(with_console(error.clone(), &console, dropped, stats)),
@@ -275,8 +249,7 @@ impl Session {
             Stop::Closed => "the session was closed".to_owned(),
         };
         self.abandon_calls_of(owner).await;
-        self.finish_eval(Err(ErrorObject::new(reason.kind(), message)), &[])
-            .await;
+        self.finish_eval(Err(ErrorObject::new(reason.kind(), message)), &[]).await;
     }
 
     /// Ends the running eval now, or as soon as the JavaScript stack is empty.
@@ -305,8 +278,7 @@ impl Session {
             && self.invocations.is_empty();
         if stuck {
             let message = "the script waits for a promise that nothing can settle";
-            self.finish_eval(Err(ErrorObject::new(Kind::Deadlock, message)), &[])
-                .await;
+            self.finish_eval(Err(ErrorObject::new(Kind::Deadlock, message)), &[]).await;
         }
         stuck
     }
@@ -315,21 +287,10 @@ impl Session {
     async fn recover(&mut self, running: &Running, error: ErrorObject) -> ErrorObject {
         let declared = source::declared_names(&running.params.code);
         let is_lost = Rc::new(std::cell::Cell::new(false));
-        let action = Action::Recover {
-            declared,
-            is_lost: Rc::clone(&is_lost),
-        };
-        let ready = Ready {
-            owner: Owner::Nobody,
-            depth: 0,
-            action,
-        };
+        let action = Action::Recover { declared, is_lost: Rc::clone(&is_lost) };
+        let ready = Ready { owner: Owner::Nobody, depth: 0, action };
         Box::pin(self.perform(ready)).await;
-        if is_lost.get() && self.replace_engine().await {
-            error.with("sessionLost", true)
-        } else {
-            error
-        }
+        if is_lost.get() && self.replace_engine().await { error.with("sessionLost", true) } else { error }
     }
 
     /// Starts over with a fresh context; `false` when there is no room even for that.
@@ -347,16 +308,8 @@ impl Session {
 
     /// Answers a request, if its connection is still the one that holds the session.
     pub(crate) async fn answer(&mut self, requester: &Requester, outcome: Answer) {
-        if self
-            .live
-            .as_ref()
-            .is_some_and(|live| live.number == requester.connection)
-        {
-            self.emit(SessionEvent::Answered {
-                request: requester.id.clone(),
-                outcome,
-            })
-            .await;
+        if self.live.as_ref().is_some_and(|live| live.number == requester.connection) {
+            self.emit(SessionEvent::Answered { request: requester.id.clone(), outcome }).await;
         }
     }
 
@@ -366,9 +319,8 @@ impl Session {
         which: impl Fn(&Requester) -> bool,
         error: &ErrorObject,
     ) -> Vec<Id> {
-        let (dropped, kept) = std::mem::take(&mut self.evals.queue)
-            .into_iter()
-            .partition(|q| which(&q.requester));
+        let (dropped, kept) =
+            std::mem::take(&mut self.evals.queue).into_iter().partition(|q| which(&q.requester));
         self.evals.queue = kept;
         let dropped: VecDeque<Queued> = dropped;
         let mut ids = Vec::new();

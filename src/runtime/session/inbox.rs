@@ -107,20 +107,12 @@ pub(crate) struct EventReceiver {
 pub(crate) fn event_channel() -> (EventSender, EventReceiver) {
     let (events_tx, events_rx) = mpsc::channel(EVENTS_QUEUED_MAX);
     let backlog = Arc::new(AtomicUsize::new(0));
-    (
-        EventSender {
-            events_tx,
-            backlog: Arc::clone(&backlog),
-        },
-        EventReceiver { events_rx, backlog },
-    )
+    (EventSender { events_tx, backlog: Arc::clone(&backlog) }, EventReceiver { events_rx, backlog })
 }
 
 fn weight(event: &SessionEvent) -> usize {
     match event {
-        SessionEvent::Answered {
-            outcome: Ok(result), ..
-        } => result.get().len(),
+        SessionEvent::Answered { outcome: Ok(result), .. } => result.get().len(),
         SessionEvent::Answered { outcome: Err(_), .. }
         | SessionEvent::Call { .. }
         | SessionEvent::GiveUp { .. }

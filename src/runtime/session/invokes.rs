@@ -46,43 +46,19 @@ impl Session {
         let connection = self.live.as_ref().map_or(0, |live| live.number);
         match command {
             SessionCommand::Eval { request, params } => {
-                self.accept_eval(
-                    Requester {
-                        connection,
-                        id: request,
-                    },
-                    params,
-                )
-                .await;
+                self.accept_eval(Requester { connection, id: request }, params).await;
             }
-            SessionCommand::Invoke {
-                request,
-                target,
-                payload,
-            } => {
-                let by = CalledBy::Client(Requester {
-                    connection,
-                    id: request,
-                });
+            SessionCommand::Invoke { request, target, payload } => {
+                let by = CalledBy::Client(Requester { connection, id: request });
                 // A client does not say what it calls for; the deepest call it has to answer is the likely one.
-                let depth = self
-                    .client_calls
-                    .values()
-                    .map(|call| call.depth)
-                    .max()
-                    .unwrap_or(0)
-                    + 1;
+                let depth = self.client_calls.values().map(|call| call.depth).max().unwrap_or(0) + 1;
                 self.invoke(by, target, payload, depth).await;
             }
             SessionCommand::Answer { call, outcome } => self.accept_answer(call, outcome),
             SessionCommand::Release { reference, count } => {
                 let id = reference.strip_prefix('f').and_then(|id| id.parse().ok());
                 let gone = id.and_then(|id| {
-                    self.engine
-                        .guest
-                        .functions
-                        .borrow_mut()
-                        .give_back(Holder::Client, id, count)
+                    self.engine.guest.functions.borrow_mut().give_back(Holder::Client, id, count)
                 });
                 self.forget(gone.into_iter().collect());
             }
@@ -91,25 +67,14 @@ impl Session {
 
     /// A handler calls back.
     pub(crate) async fn accept_host(&mut self, request: HostRequest) {
-        let HostRequest {
-            target,
-            payload,
-            depth,
-            reply_tx,
-        } = request;
-        self.invoke(CalledBy::Handler(reply_tx), target, payload, depth)
-            .await;
+        let HostRequest { target, payload, depth, reply_tx } = request;
+        self.invoke(CalledBy::Handler(reply_tx), target, payload, depth).await;
     }
 
     async fn invoke(&mut self, by: CalledBy, target: Target, payload: Payload, depth: u32) {
         if depth > self.parts.limits.invoke_depth_max {
-            let message = format!(
-                "invokes are nested deeper than {}",
-                self.parts.limits.invoke_depth_max
-            );
-            return self
-                .reply(by, Err(ErrorObject::new(Kind::TooDeep, message)))
-                .await;
+            let message = format!("invokes are nested deeper than {}", self.parts.limits.invoke_depth_max);
+            return self.reply(by, Err(ErrorObject::new(Kind::TooDeep, message))).await;
         }
         match target {
             Target::Binding(name) => self.invoke_binding(by, name, payload, depth).await,
@@ -191,21 +156,8 @@ impl Session {
                     CalledBy::Handler(_) => (Origin::Host, Holder::Host),
                 };
                 let owner = Owner::Invocation(number);
-                self.invocations.insert(
-                    number,
-                    Invocation {
-                        by,
-                        cpu: Duration::ZERO,
-                        depth,
-                    },
-                );
-                let action = Action::Call {
-                    owner,
-                    function,
-                    arguments,
-                    origin,
-                    holder,
-                };
+                self.invocations.insert(number, Invocation { by, cpu: Duration::ZERO, depth });
+                let action = Action::Call { owner, function, arguments, origin, holder };
                 self.ready.push_back(Ready { owner, depth, action });
             }
             (Some(Callable::Native(native)), by) => self.invoke_native(by, native, arguments, depth).await,
@@ -223,31 +175,16 @@ impl Session {
     }
 
     fn held_by(&self, holder: Holder, id: Option<&str>) -> Option<Callable> {
-        self.engine
-            .guest
-            .functions
-            .borrow()
-            .get(holder, id?.parse().ok()?)
+        self.engine.guest.functions.borrow().get(holder, id?.parse().ok()?)
     }
 
     async fn invoke_native(&mut self, by: CalledBy, native: u64, arguments: Vec<Value>, depth: u32) {
         let Some(function) = self.dispatcher.natives.get(native) else {
-            return self
-                .reply(
-                    by,
-                    Err(ErrorObject::new(Kind::UnknownRef, "the function is gone")),
-                )
-                .await;
+            return self.reply(by, Err(ErrorObject::new(Kind::UnknownRef, "the function is gone"))).await;
         };
         let call = self.dispatcher.native_call(depth, Vec::new());
         let number = self.number();
-        self.server_invokes.insert(
-            number,
-            ServerInvoke {
-                by,
-                cancel: call.cancel.clone(),
-            },
-        );
+        self.server_invokes.insert(number, ServerInvoke { by, cancel: call.cancel.clone() });
         let inbox_tx = self.inbox_tx.clone();
         let work = function.call(Value::Array(arguments), call);
         tokio::task::spawn_local(async move {
@@ -268,13 +205,9 @@ impl Session {
         let waiter = Waiter::Handler(reply_tx);
         match self.own_reference(key) {
             Some(id) => {
-                self.call_client(waiter, Target::Reference(id), Payload::Args(arguments), depth)
-                    .await
+                self.call_client(waiter, Target::Reference(id), Payload::Args(arguments), depth).await
             }
-            None => self.deliver(
-                waiter,
-                Err(ErrorObject::new(Kind::UnknownRef, "the function is gone")),
-            ),
+            None => self.deliver(waiter, Err(ErrorObject::new(Kind::UnknownRef, "the function is gone"))),
         }
     }
 
@@ -292,15 +225,7 @@ impl Session {
         self.watches.borrow_mut().retain(|watched| watched.owner != owner);
         self.abandon_calls_of(owner).await;
         let error = ErrorObject::new(reason.kind(), "the function was stopped");
-        self.finish_invocation(
-            number,
-            Settled {
-                owner,
-                outcome: Err(error),
-                handed: Vec::new(),
-            },
-        )
-        .await;
+        self.finish_invocation(number, Settled { owner, outcome: Err(error), handed: Vec::new() }).await;
     }
 
     /// A server binding that the client or a handler called is done.
@@ -345,18 +270,9 @@ impl Session {
             } else {
                 Callable::Import(key.to_owned())
             };
-        match self
-            .engine
-            .guest
-            .functions
-            .borrow_mut()
-            .hand_out(Holder::Client, callable)
-        {
+        match self.engine.guest.functions.borrow_mut().hand_out(Holder::Client, callable) {
             Some(id) => Ok(Value::from(format!("f{id}"))),
-            None => Err(ErrorObject::new(
-                Kind::TooManyRefs,
-                "too many live function references",
-            )),
+            None => Err(ErrorObject::new(Kind::TooManyRefs, "too many live function references")),
         }
     }
 

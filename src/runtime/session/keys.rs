@@ -51,13 +51,7 @@ pub(crate) struct Keys {
 impl Keys {
     /// Remembers up to `entries_max` outcomes of `bytes_max` together.
     pub(crate) fn new(entries_max: usize, bytes_max: usize) -> Self {
-        Self {
-            entries: HashMap::new(),
-            order: VecDeque::new(),
-            bytes: 0,
-            entries_max,
-            bytes_max,
-        }
+        Self { entries: HashMap::new(), order: VecDeque::new(), bytes: 0, entries_max, bytes_max }
     }
 
     /// Forgets a key that never ran.
@@ -123,19 +117,11 @@ impl Session {
                 let message = format!("the key {key:?} was used with other code");
                 Found::Outcome(Err(ErrorObject::new(Kind::KeyConflict, message)))
             }
-            Some(Entry {
-                state: State::Done(Ok(result)),
-                functions,
-                ..
-            }) if !functions.is_empty() => Found::Again(result.clone(), functions.clone()),
-            Some(Entry {
-                state: State::Done(answer),
-                ..
-            }) => Found::Outcome(answer.clone()),
-            Some(Entry {
-                state: State::Pending,
-                ..
-            }) => {
+            Some(Entry { state: State::Done(Ok(result)), functions, .. }) if !functions.is_empty() => {
+                Found::Again(result.clone(), functions.clone())
+            }
+            Some(Entry { state: State::Done(answer), .. }) => Found::Outcome(answer.clone()),
+            Some(Entry { state: State::Pending, .. }) => {
                 if self.join_eval(key, requester) {
                     Found::Joined
                 } else {
@@ -166,12 +152,7 @@ impl Session {
         let full = || ErrorObject::new(Kind::TooManyRefs, "too many live function references");
         let mut renewed = HashMap::new();
         for (reference, callable) in functions {
-            let id = self
-                .engine
-                .guest
-                .functions
-                .borrow_mut()
-                .hand_out(Holder::Client, callable);
+            let id = self.engine.guest.functions.borrow_mut().hand_out(Holder::Client, callable);
             renewed.insert(reference, format!("f{}", id.ok_or_else(full)?));
         }
         let internal = |error: serde_json::Error| ErrorObject::new(Kind::Internal, error.to_string());
@@ -205,12 +186,7 @@ mod tests {
     use super::*;
 
     fn keys_with(keys: &mut Keys, name: &str, answer: &Answer) {
-        let entry = Entry {
-            code: "1".into(),
-            state: State::Pending,
-            bytes: 0,
-            functions: Vec::new(),
-        };
+        let entry = Entry { code: "1".into(), state: State::Pending, bytes: 0, functions: Vec::new() };
         keys.entries.insert(name.to_owned(), entry);
         keys.store(name, answer, Vec::new());
     }

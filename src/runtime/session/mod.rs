@@ -87,29 +87,21 @@ pub(crate) struct Session {
 impl Session {
     /// Makes a session and the handle to it.
     pub(crate) fn new(parts: SessionParts) -> Result<(Self, SessionHandle), EngineError> {
-        let engine = Rc::new(Engine::new(
-            Arc::clone(&parts.limits),
-            Arc::clone(&parts.registry),
-        )?);
+        let engine = Rc::new(Engine::new(Arc::clone(&parts.limits), Arc::clone(&parts.registry))?);
         let (inbox_tx, inbox_rx) = mpsc::channel(inbox::INBOX_QUEUED_MAX);
         let (requests_tx, host_rx) = mpsc::channel(inbox::INBOX_QUEUED_MAX);
         let dispatcher = Rc::new(Dispatcher {
             registry: Arc::clone(&parts.registry),
             scope: Arc::clone(&parts.scope),
             limits: Arc::clone(&parts.limits),
-            link: HostLink {
-                requests_tx,
-                releases: Releases::default(),
-            },
+            link: HostLink { requests_tx, releases: Releases::default() },
             natives: Natives::default(),
             depth: Cell::new(0),
             eval_id: RefCell::new(None),
             calls_made: Cell::new(0),
             pending: RefCell::default(),
         });
-        let handle = SessionHandle {
-            inbox_tx: inbox_tx.clone(),
-        };
+        let handle = SessionHandle { inbox_tx: inbox_tx.clone() };
         let session = Self {
             keys: Keys::new(parts.limits.keyed_outcomes_max, parts.limits.keyed_bytes_max),
             background: Background::new(
@@ -180,11 +172,7 @@ impl Session {
         let timers = self.engine.guest.timers.borrow_mut().next_at();
         let timers = timers.map(|at| {
             let can_run = self.evals.running.is_some() || !self.background.left(now).is_zero();
-            if can_run {
-                at
-            } else {
-                at.max(self.background.renewed_at())
-            }
+            if can_run { at } else { at.max(self.background.renewed_at()) }
         });
         let calls = self.call_deadlines.first().map(|(at, _)| *at);
         let eval = self.evals.running.as_ref().map(|running| running.wall_deadline);
@@ -194,12 +182,7 @@ impl Session {
     async fn check_deadlines(&mut self) {
         let now = Instant::now();
         self.expire_calls(now).await;
-        if self
-            .evals
-            .running
-            .as_ref()
-            .is_some_and(|running| running.wall_deadline <= now)
-        {
+        if self.evals.running.as_ref().is_some_and(|running| running.wall_deadline <= now) {
             self.stop_eval(Stop::Wall).await;
         }
     }
@@ -247,11 +230,7 @@ impl Session {
         }
         if self.evals.running.is_none() {
             if in_background && self.engine.has_jobs() {
-                return Some(Ready {
-                    owner: Owner::Nobody,
-                    depth: 0,
-                    action: Action::Jobs,
-                });
+                return Some(Ready { owner: Owner::Nobody, depth: 0, action: Action::Jobs });
             }
             return self.start_next_eval();
         }
@@ -264,28 +243,18 @@ impl Session {
         if owner == Owner::Nobody && !in_background {
             // Its eval is over and the budget is used up: it waits until the budget is renewed.
             let later = self.background.renewed_at();
-            self.engine
-                .guest
-                .timers
-                .borrow_mut()
-                .set(timer, later, Owner::Nobody);
+            self.engine.guest.timers.borrow_mut().set(timer, later, Owner::Nobody);
             return None;
         }
-        Some(Ready {
-            owner,
-            depth: 0,
-            action: Action::Timer(timer),
-        })
+        Some(Ready { owner, depth: 0, action: Action::Timer(timer) })
     }
 
     /// Whoever is over pays for nothing any more.
     fn current_owner(&self, owner: Owner) -> Owner {
         let is_current = match owner {
-            Owner::Eval(number) => self
-                .evals
-                .running
-                .as_ref()
-                .is_some_and(|running| running.number == number),
+            Owner::Eval(number) => {
+                self.evals.running.as_ref().is_some_and(|running| running.number == number)
+            }
             Owner::Invocation(number) => self.invocations.contains_key(&number),
             Owner::Nobody => true,
         };
@@ -333,12 +302,7 @@ impl Session {
         }
         let now = Instant::now();
         self.expire_calls(now).await;
-        if self
-            .evals
-            .running
-            .as_ref()
-            .is_some_and(|running| running.wall_deadline <= now)
-        {
+        if self.evals.running.as_ref().is_some_and(|running| running.wall_deadline <= now) {
             self.engine.guest.meter.request_stop(Stop::Wall);
         }
     }
@@ -346,37 +310,23 @@ impl Session {
     fn budget_of(&mut self, owner: Owner) -> (Duration, Duration) {
         match owner {
             Owner::Eval(_) => {
-                let spent = self
-                    .evals
-                    .running
-                    .as_ref()
-                    .map(|running| running.cpu)
-                    .unwrap_or_default();
+                let spent = self.evals.running.as_ref().map(|running| running.cpu).unwrap_or_default();
                 (spent, self.parts.limits.cpu_max())
             }
             Owner::Invocation(number) => {
-                let spent = self
-                    .invocations
-                    .get(&number)
-                    .map(|call| call.cpu)
-                    .unwrap_or_default();
+                let spent = self.invocations.get(&number).map(|call| call.cpu).unwrap_or_default();
                 (spent, self.parts.limits.cpu_max())
             }
-            Owner::Nobody => (
-                Duration::ZERO,
-                self.background.left(Instant::now()).max(Duration::from_millis(5)),
-            ),
+            Owner::Nobody => {
+                (Duration::ZERO, self.background.left(Instant::now()).max(Duration::from_millis(5)))
+            }
         }
     }
 
     fn charge(&mut self, owner: Owner, before: Duration, total: Duration) {
         let used = total.saturating_sub(before);
         self.cpu_total += used;
-        self.parts
-            .scope
-            .principal
-            .account
-            .charge_cpu(used, Instant::now());
+        self.parts.scope.principal.account.charge_cpu(used, Instant::now());
         match owner {
             Owner::Eval(_) => {
                 if let Some(running) = &mut self.evals.running {
@@ -407,12 +357,7 @@ impl Session {
                 Owner::Nobody => {}
             }
         }
-        if let Some(reason) = self
-            .evals
-            .running
-            .as_ref()
-            .and_then(|running| running.stop_requested)
-        {
+        if let Some(reason) = self.evals.running.as_ref().and_then(|running| running.stop_requested) {
             self.stop_eval(reason).await;
         }
         self.stream_console().await;
@@ -426,15 +371,8 @@ impl Session {
         match owner {
             Owner::Eval(_) => self.finish_eval(Err(error), &[]).await,
             Owner::Invocation(number) => {
-                self.finish_invocation(
-                    number,
-                    Settled {
-                        owner,
-                        outcome: Err(error),
-                        handed: Vec::new(),
-                    },
-                )
-                .await;
+                self.finish_invocation(number, Settled { owner, outcome: Err(error), handed: Vec::new() })
+                    .await;
             }
             Owner::Nobody => {}
         }
@@ -462,11 +400,7 @@ impl Session {
             evals_queued: self.evals.queued(),
             evals_done: self.evals.done,
             // A census is taken only when nothing is suspended inside the context.
-            memory_bytes: if self.in_turn.is_none() {
-                self.engine.memory_bytes()
-            } else {
-                0
-            },
+            memory_bytes: if self.in_turn.is_none() { self.engine.memory_bytes() } else { 0 },
             cpu_ms: u64::try_from(self.cpu_total.as_millis()).unwrap_or(u64::MAX),
             calls_in_flight: guest.calls.borrow().waiting(),
             timers: guest.timers.borrow().len(),

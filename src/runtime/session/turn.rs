@@ -39,10 +39,7 @@ pub(crate) enum Action {
     /// Let functions go that nobody outside holds any more.
     Forget(Vec<Callable>),
     /// Make room after the memory limit; the flag is set when there is none.
-    Recover {
-        declared: Vec<String>,
-        is_lost: Rc<Cell<bool>>,
-    },
+    Recover { declared: Vec<String>, is_lost: Rc<Cell<bool>> },
 }
 
 /// What is awaited on behalf of somebody outside, the running eval among them.
@@ -70,16 +67,9 @@ fn run(engine: &Engine, dispatcher: &Rc<Dispatcher>, watches: &Watches, action: 
         let mut settled = Vec::new();
         let started = match action {
             Action::Eval { owner, source } => Some((owner, engine.start_eval(ctx, owner, &source))),
-            Action::Call {
-                owner,
-                function,
-                arguments,
-                origin,
-                holder,
-            } => Some((
-                owner,
-                engine.start_call(ctx, owner, function, &arguments, (origin, holder)),
-            )),
+            Action::Call { owner, function, arguments, origin, holder } => {
+                Some((owner, engine.start_call(ctx, owner, function, &arguments, (origin, holder))))
+            }
             Action::Settle(answers) => {
                 for (call, answer) in answers {
                     engine.settle(ctx, call, answer);
@@ -91,10 +81,7 @@ fn run(engine: &Engine, dispatcher: &Rc<Dispatcher>, watches: &Watches, action: 
                 None
             }
             Action::Bindings(names) => {
-                if engine
-                    .set_bindings(ctx, names.iter().map(String::as_str))
-                    .is_err()
-                {
+                if engine.set_bindings(ctx, names.iter().map(String::as_str)).is_err() {
                     tracing::warn!(thrown = ?ctx.catch(), "the script's bindings could not be set");
                 }
                 None
@@ -108,11 +95,9 @@ fn run(engine: &Engine, dispatcher: &Rc<Dispatcher>, watches: &Watches, action: 
         match started {
             Some((_, Ok(watched))) => watches.borrow_mut().push(watched),
             // A script that was stopped did not fail: the session knows why it ended.
-            Some((owner, Err(error))) if engine.guest.meter.stopped().is_none() => settled.push(Settled {
-                owner,
-                outcome: Err(error),
-                handed: Vec::new(),
-            }),
+            Some((owner, Err(error))) if engine.guest.meter.stopped().is_none() => {
+                settled.push(Settled { owner, outcome: Err(error), handed: Vec::new() })
+            }
             Some((_, Err(_))) | None => {}
         }
         pump(engine, ctx, watches, &dispatch, &mut settled);
@@ -132,9 +117,7 @@ fn pump(
     loop {
         // Taken out while JavaScript runs: no borrow may be held across a suspension.
         let mut watched = watches.take();
-        let main = watched
-            .iter()
-            .find(|watched| matches!(watched.owner, Owner::Eval(_)));
+        let main = watched.iter().find(|watched| matches!(watched.owner, Owner::Eval(_)));
         let main = main.and_then(|main| main.promise.clone().restore(ctx).ok());
         engine.run_jobs(ctx, main.as_ref(), dispatch);
         let mut again = false;
@@ -169,11 +152,7 @@ pub(crate) struct Background {
 impl Background {
     /// A full budget.
     pub(crate) fn new(now: std::time::Instant, per_minute: Duration) -> Self {
-        Self {
-            window_start: now,
-            spent: Duration::ZERO,
-            per_minute,
-        }
+        Self { window_start: now, spent: Duration::ZERO, per_minute }
     }
 
     /// What is left of it now.
@@ -207,9 +186,6 @@ mod tests {
         let mut background = Background::new(start, Duration::from_secs(1));
         background.charge(Duration::from_millis(1_500));
         assert_eq!(background.left(start + Duration::from_secs(59)), Duration::ZERO);
-        assert_eq!(
-            background.left(start + Duration::from_secs(60)),
-            Duration::from_secs(1)
-        );
+        assert_eq!(background.left(start + Duration::from_secs(60)), Duration::from_secs(1));
     }
 }

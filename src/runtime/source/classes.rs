@@ -14,23 +14,13 @@ use super::trivia;
 use super::types::Eraser;
 
 /// Words before a member's name, or before `class`, that only the type checker reads.
-const MODIFIERS: [&str; 7] = [
-    "public",
-    "private",
-    "protected",
-    "readonly",
-    "override",
-    "abstract",
-    "declare",
-];
+const MODIFIERS: [&str; 7] =
+    ["public", "private", "protected", "readonly", "override", "abstract", "declare"];
 
 pub(super) fn erase<'a>(eraser: &mut Eraser<'_, 'a>, class: &Class<'a>) {
     let mut head_end = class.id.as_ref().map_or(class.span.start, |id| id.span.end);
     if class.r#abstract {
-        let name = class
-            .id
-            .as_ref()
-            .map_or(class.body.span.start, |id| id.span.start);
+        let name = class.id.as_ref().map_or(class.body.span.start, |id| id.span.start);
         blank_modifiers(eraser, class.span.start, name);
     }
     if let Some(parameters) = &class.type_parameters {
@@ -125,27 +115,13 @@ fn property<'a>(eraser: &mut Eraser<'_, 'a>, property: &PropertyDefinition<'a>) 
     let name_end = name(eraser, property.span, &property.key, property.computed);
     let mark = property.optional || property.definite;
     let annotation = property.type_annotation.as_deref();
-    field(
-        eraser,
-        property.span,
-        name_end,
-        mark,
-        annotation,
-        property.value.as_ref(),
-    );
+    field(eraser, property.span, name_end, mark, annotation, property.value.as_ref());
 }
 
 fn accessor<'a>(eraser: &mut Eraser<'_, 'a>, accessor: &AccessorProperty<'a>) {
     let name_end = name(eraser, accessor.span, &accessor.key, accessor.computed);
     let annotation = accessor.type_annotation.as_deref();
-    field(
-        eraser,
-        accessor.span,
-        name_end,
-        accessor.definite,
-        annotation,
-        accessor.value.as_ref(),
-    );
+    field(eraser, accessor.span, name_end, accessor.definite, annotation, accessor.value.as_ref());
 }
 
 /// What follows the name of a field. Without a value, the annotation was what ended it.
@@ -170,11 +146,7 @@ fn name<'a>(eraser: &mut Eraser<'_, 'a>, member: Span, key: &PropertyKey<'a>, co
     eraser.visit_property_key(key);
     let key = key.span();
     blank_modifiers(eraser, member.start, key.start);
-    if computed {
-        trivia::skip(eraser.parsed, key.end) + 1
-    } else {
-        key.end
-    }
+    if computed { trivia::skip(eraser.parsed, key.end) + 1 } else { key.end }
 }
 
 /// A modifier that starts its member becomes a semicolon: without it, the field above could go on with `[` or `*`.
@@ -209,16 +181,9 @@ fn parameter_properties<'a>(eraser: &mut Eraser<'_, 'a>, constructor: &MethodDef
         return;
     }
     let start = if derived {
-        body.statements
-            .iter()
-            .find(|statement| is_super_call(statement))
-            .map(|call| call.span().end)
+        body.statements.iter().find(|statement| is_super_call(statement)).map(|call| call.span().end)
     } else {
-        Some(
-            body.directives
-                .last()
-                .map_or(body.span.start + 1, |directive| directive.span.end),
-        )
+        Some(body.directives.last().map_or(body.span.start + 1, |directive| directive.span.end))
     };
     match start {
         // The statement before may have been ended by the line break alone.

@@ -18,18 +18,12 @@ pub(super) fn guard(parsed: &Parsed, edits: &mut Edits) {
     if consts.is_empty() {
         return;
     }
-    let semantic = SemanticBuilder::new()
-        .with_build_nodes(true)
-        .build(parsed.program)
-        .semantic;
+    let semantic = SemanticBuilder::new().with_build_nodes(true).build(parsed.program).semantic;
     for id in consts {
         let Some(symbol) = id.symbol_id.get() else {
             continue;
         };
-        for reference in semantic
-            .symbol_references(symbol)
-            .filter(|reference| reference.is_write())
-        {
+        for reference in semantic.symbol_references(symbol).filter(|reference| reference.is_write()) {
             let start = semantic.nodes().kind(reference.node_id()).span().start;
             let text = match semantic.nodes().parent_kind(reference.node_id()) {
                 AstKind::AssignmentTargetPropertyIdentifier(_) => format!("{}: {READONLY_GUARD}.", id.name),

@@ -68,11 +68,7 @@ fn variables_to_var(parsed: &Parsed, declaration: &VariableDeclaration, edits: &
         if declarator.init.is_none() {
             // A `var` alone would keep the value of an earlier eval. The semicolon keeps a next line that
             // starts with a bracket from going on with `0`.
-            let text = if index == last && !ended {
-                " = void 0;"
-            } else {
-                " = void 0"
-            };
+            let text = if index == last && !ended { " = void 0;" } else { " = void 0" };
             edits.insert(declarator.span.end, text);
         }
     }
@@ -119,11 +115,7 @@ pub(super) fn consts<'a, 'b>(parsed: &'b Parsed<'a>) -> Vec<&'b BindingIdentifie
 
 /// Refuses what the native declarations would have refused.
 pub(super) fn check(parsed: &Parsed) -> Result<(), SourceError> {
-    let mut declared = Declared {
-        parsed,
-        names: HashMap::new(),
-        error: None,
-    };
+    let mut declared = Declared { parsed, names: HashMap::new(), error: None };
     for statement in &parsed.body.statements {
         declared.top_level(statement);
     }
@@ -181,8 +173,7 @@ impl<'a> Declared<'_, 'a> {
         } else {
             return;
         };
-        self.error
-            .get_or_insert_with(|| SourceError::at(self.parsed, id.span.start, message));
+        self.error.get_or_insert_with(|| SourceError::at(self.parsed, id.span.start, message));
     }
 }
 

@@ -36,11 +36,7 @@ enum With {
 
 impl Edits {
     pub(super) fn new(base: usize) -> Self {
-        Self {
-            base,
-            list: Vec::new(),
-            text_bytes: 0,
-        }
+        Self { base, list: Vec::new(), text_bytes: 0 }
     }
 
     pub(super) fn is_empty(&self) -> bool {

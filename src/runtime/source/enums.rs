@@ -37,11 +37,7 @@ impl Enums {
         edits: &mut Edits,
     ) -> Result<(), SourceError> {
         let name = declaration.id.name.as_str();
-        let known = if top_level {
-            self.top_level.remove(name)
-        } else {
-            None
-        };
+        let known = if top_level { self.top_level.remove(name) } else { None };
         let (keyword, initial) = match (top_level, known.is_some()) {
             (true, true) => ("var", name),
             (true, false) => ("var", "{}"),
@@ -83,11 +79,7 @@ impl Members {
         let quoted = quote(key);
         let span = member.span;
         if edits.is_overgrown() {
-            return Err(SourceError::at(
-                parsed,
-                span.start,
-                "the enum is too large".to_owned(),
-            ));
+            return Err(SourceError::at(parsed, span.start, "the enum is too large".to_owned()));
         }
         let Some(value) = &member.initializer else {
             let value = match previous {
@@ -108,19 +100,11 @@ impl Members {
         self.qualify(object, value, edits);
         let breaks = line_breaks(parsed, span.start, value.span().start);
         if self.is_string(object, value) {
-            edits.replace(
-                span.start,
-                value.span().start,
-                format!("{object}[{quoted}] = ({breaks}"),
-            );
+            edits.replace(span.start, value.span().start, format!("{object}[{quoted}] = ({breaks}"));
             edits.insert(value.span().end, ");");
             self.strings.insert(key.to_owned());
         } else {
-            edits.replace(
-                span.start,
-                value.span().start,
-                format!("{object}[{object}[{quoted}] = ({breaks}"),
-            );
+            edits.replace(span.start, value.span().start, format!("{object}[{object}[{quoted}] = ({breaks}"));
             edits.insert(value.span().end, format!(")] = {quoted};"));
             self.strings.remove(key);
         }
@@ -130,12 +114,7 @@ impl Members {
 
     /// Inside an initializer an earlier member goes by its bare name.
     fn qualify(&self, object: &str, value: &Expression, edits: &mut Edits) {
-        MemberReferences {
-            members: self,
-            object,
-            edits,
-        }
-        .visit_expression(value);
+        MemberReferences { members: self, object, edits }.visit_expression(value);
     }
 
     fn is_string(&self, object: &str, value: &Expression) -> bool {
@@ -182,10 +161,7 @@ fn member_name(name: &TSEnumMemberName) -> String {
         TSEnumMemberName::Identifier(id) => id.name.to_string(),
         TSEnumMemberName::String(text) | TSEnumMemberName::ComputedString(text) => text.value.to_string(),
         TSEnumMemberName::ComputedTemplateString(template) => {
-            let cooked = template
-                .quasis
-                .first()
-                .and_then(|quasi| quasi.value.cooked.as_ref());
+            let cooked = template.quasis.first().and_then(|quasi| quasi.value.cooked.as_ref());
             cooked.map(ToString::to_string).unwrap_or_default()
         }
     }
@@ -208,9 +184,5 @@ fn quote(text: &str) -> String {
 }
 
 fn line_breaks(parsed: &Parsed, start: u32, end: u32) -> String {
-    parsed
-        .slice(start, end)
-        .chars()
-        .filter(|character| *character == '\n')
-        .collect()
+    parsed.slice(start, end).chars().filter(|character| *character == '\n').collect()
 }

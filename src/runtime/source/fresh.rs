@@ -18,12 +18,7 @@ const SUFFIX_DIGITS_MAX: usize = 10;
 
 /// False when the code has a `return` of its own, which the wrapper would make legal.
 pub(super) fn wrap(parsed: &Parsed, edits: &mut Edits) -> bool {
-    let mut wrapper = Wrapper {
-        parsed,
-        edits,
-        value: unused_name(parsed.text),
-        returns: false,
-    };
+    let mut wrapper = Wrapper { parsed, edits, value: unused_name(parsed.text), returns: false };
     let start = u32::try_from(Parsed::BASE).unwrap_or(u32::MAX);
     let open = format!("(await (async ({}) => {{", wrapper.value);
     // A hashbang is one at the very start only.
@@ -50,17 +45,11 @@ fn unused_name(text: &str) -> String {
         .match_indices(STEM)
         .filter_map(|(at, _)| text.get(at + STEM.len()..))
         .map(|rest| {
-            let digits = rest
-                .bytes()
-                .take_while(u8::is_ascii_digit)
-                .take(SUFFIX_DIGITS_MAX)
-                .count();
+            let digits = rest.bytes().take_while(u8::is_ascii_digit).take(SUFFIX_DIGITS_MAX).count();
             rest.get(..digits).unwrap_or_default()
         })
         .collect();
-    let free = (0..=taken.len())
-        .map(|n| n.to_string())
-        .find(|suffix| !taken.contains(suffix.as_str()));
+    let free = (0..=taken.len()).map(|n| n.to_string()).find(|suffix| !taken.contains(suffix.as_str()));
     format!("{STEM}{}", free.unwrap_or_default())
 }
 
@@ -84,9 +73,7 @@ impl<'a> Wrapper<'_, 'a> {
             Statement::BlockStatement(block) => self.statements(&block.body),
             Statement::ReturnStatement(_) => self.returns = true,
             Statement::LabeledStatement(labeled) if gives_undefined(&labeled.body) => {
-                self.reset(statement.span(), |wrapper| {
-                    wrapper.inner(innermost(&labeled.body))
-                });
+                self.reset(statement.span(), |wrapper| wrapper.inner(innermost(&labeled.body)));
             }
             Statement::LabeledStatement(labeled) => self.statement(&labeled.body),
             _ if gives_undefined(statement) => {
@@ -100,18 +87,13 @@ impl<'a> Wrapper<'_, 'a> {
     fn expression(&mut self, statement: &ExpressionStatement<'a>) {
         let span = statement.expression.span();
         self.edits.insert(span.start, format!("{} = (0, ", self.value));
-        let end = if ends_in_semicolon(self.parsed, statement.span) {
-            ")"
-        } else {
-            ");"
-        };
+        let end = if ends_in_semicolon(self.parsed, statement.span) { ")" } else { ");" };
         self.edits.insert(span.end, end);
     }
 
     /// Such a statement gives `undefined` when nothing in it gives a value.
     fn reset(&mut self, span: Span, inner: impl FnOnce(&mut Self)) {
-        self.edits
-            .insert(span.start, format!("{{{} = void 0; ", self.value));
+        self.edits.insert(span.start, format!("{{{} = void 0; ", self.value));
         inner(self);
         self.edits.insert(span.end, "}");
     }
@@ -120,10 +102,7 @@ impl<'a> Wrapper<'_, 'a> {
         match statement {
             Statement::IfStatement(branch) => {
                 self.statement(&branch.consequent);
-                branch
-                    .alternate
-                    .iter()
-                    .for_each(|alternate| self.statement(alternate));
+                branch.alternate.iter().for_each(|alternate| self.statement(alternate));
             }
             Statement::DoWhileStatement(each) => self.statement(&each.body),
             Statement::WhileStatement(each) => self.statement(&each.body),
@@ -132,21 +111,12 @@ impl<'a> Wrapper<'_, 'a> {
             Statement::ForOfStatement(each) => self.statement(&each.body),
             Statement::WithStatement(with) => self.statement(&with.body),
             Statement::SwitchStatement(switch) => {
-                switch
-                    .cases
-                    .iter()
-                    .for_each(|case| self.statements(&case.consequent));
+                switch.cases.iter().for_each(|case| self.statements(&case.consequent));
             }
             Statement::TryStatement(attempt) => {
                 self.statements(&attempt.block.body);
-                attempt
-                    .handler
-                    .iter()
-                    .for_each(|handler| self.statements(&handler.body.body));
-                attempt
-                    .finalizer
-                    .iter()
-                    .for_each(|finalizer| self.finalizer(&finalizer.body));
+                attempt.handler.iter().for_each(|handler| self.statements(&handler.body.body));
+                attempt.finalizer.iter().for_each(|finalizer| self.finalizer(&finalizer.body));
             }
             _ => {}
         }
@@ -155,12 +125,8 @@ impl<'a> Wrapper<'_, 'a> {
     /// A `finally` does not change the value; only a `return` in it is of interest.
     fn finalizer(&mut self, statements: &[Statement<'a>]) {
         let mut discarded = Edits::new(0);
-        let mut inner = Wrapper {
-            parsed: self.parsed,
-            edits: &mut discarded,
-            value: String::new(),
-            returns: false,
-        };
+        let mut inner =
+            Wrapper { parsed: self.parsed, edits: &mut discarded, value: String::new(), returns: false };
         inner.statements(statements);
         self.returns |= inner.returns;
     }

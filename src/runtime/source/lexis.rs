@@ -56,9 +56,7 @@ pub(super) fn leading_word(bytes: &[u8]) -> &[u8] {
         }
         length += character.len_utf8();
     }
-    bytes
-        .get(..length.max(usize::from(bytes.first().is_some_and(|byte| is_word(*byte)))))
-        .unwrap_or_default()
+    bytes.get(..length.max(usize::from(bytes.first().is_some_and(|byte| is_word(*byte))))).unwrap_or_default()
 }
 
 /// The first character of a text, found without a look at the rest of it.
@@ -96,10 +94,7 @@ pub(super) fn number(rest: &[u8]) -> usize {
         length += 1;
         length += tail(length);
     }
-    let has_radix = matches!(
-        rest.get(..2),
-        Some([b'0', b'x' | b'X' | b'b' | b'B' | b'o' | b'O'])
-    );
+    let has_radix = matches!(rest.get(..2), Some([b'0', b'x' | b'X' | b'b' | b'B' | b'o' | b'O']));
     let in_exponent = length > 0 && matches!(rest.get(length - 1), Some(b'e' | b'E'));
     if in_exponent && !has_radix && matches!(rest.get(length), Some(b'+' | b'-')) {
         length += 1;
@@ -201,10 +196,7 @@ mod tests {
     #[test]
     fn spaces_beyond_ascii_are_no_letters() {
         assert_eq!(leading_word("aé\u{a0}b".as_bytes()), "aé".as_bytes());
-        assert_eq!(
-            unusual_space(leading_word("\u{2028}b".as_bytes())),
-            Some((3, true))
-        );
+        assert_eq!(unusual_space(leading_word("\u{2028}b".as_bytes())), Some((3, true)));
         assert_eq!(unusual_space("é".as_bytes()), None);
         assert_eq!(leading_word(b"\xff\xff"), b"\xff");
         assert_eq!(leading_word(b"+a"), b"");

@@ -77,20 +77,13 @@ impl SourceError {
 
     fn in_code(code: &str, offset: usize, message: String) -> Self {
         let (line, column) = positions::locate(code, offset);
-        Self {
-            message,
-            line,
-            column,
-        }
+        Self { message, line, column }
     }
 }
 
 /// Prepares a code before the engine sees it.
 pub fn prepare<'a>(code: &'a str, options: &Options) -> Result<Prepared<'a>, SourceError> {
-    let unchanged = || Prepared {
-        code: Cow::Borrowed(code),
-        positions: Positions::default(),
-    };
+    let unchanged = || Prepared { code: Cow::Borrowed(code), positions: Positions::default() };
     if !options.fresh && !scan::may_declare(code, options.is_binding) {
         return Ok(unchanged());
     }
@@ -109,9 +102,7 @@ pub fn declared_names(code: &str) -> Vec<String> {
         return Vec::new();
     }
     let arena = Allocator::default();
-    parse::parse(&arena, code)
-        .map(|parsed| declarations::names(&parsed))
-        .unwrap_or_default()
+    parse::parse(&arena, code).map(|parsed| declarations::names(&parsed)).unwrap_or_default()
 }
 
 /// `None` when the code does not parse.
@@ -123,11 +114,7 @@ fn transform<'a>(code: &'a str, options: &Options) -> Result<Option<Prepared<'a>
         Nesting::Bounded => {}
         Nesting::Broken => return Ok(None),
         Nesting::TooDeep(at) => {
-            return Err(SourceError::in_code(
-                code,
-                at,
-                "code is nested too deeply".to_owned(),
-            ));
+            return Err(SourceError::in_code(code, at, "code is nested too deeply".to_owned()));
         }
     }
     let arena = Allocator::default();
@@ -157,16 +144,10 @@ fn edit<'a>(code: &'a str, parsed: &Parsed, options: &Options) -> Result<Option<
         declarations::persist(parsed, options, &mut edits);
     }
     if edits.is_empty() {
-        return Ok(Some(Prepared {
-            code: Cow::Borrowed(code),
-            positions: Positions::default(),
-        }));
+        return Ok(Some(Prepared { code: Cow::Borrowed(code), positions: Positions::default() }));
     }
     let (edited, positions) = edits.apply(code);
-    Ok(Some(Prepared {
-        code: Cow::Owned(edited),
-        positions,
-    }))
+    Ok(Some(Prepared { code: Cow::Owned(edited), positions }))
 }
 
 /// Whether a code that parses as JavaScript may hold a construct that is refused.
@@ -177,11 +158,7 @@ fn may_be_refused(code: &str) -> bool {
 /// Names the construct, if a code does not parse because it has one that only a module or JSX allows.
 fn refuse_module<'a>(arena: &'a Allocator, code: &'a str) -> Option<SourceError> {
     // Quotes in JSX text are no strings, so only the count of all tokens bounds its nesting.
-    let readings: &[bool] = if nesting::is_small(code) {
-        &[false, true]
-    } else {
-        &[false]
-    };
+    let readings: &[bool] = if nesting::is_small(code) { &[false, true] } else { &[false] };
     readings.iter().find_map(|jsx| {
         let (message, offset) = refuse::refused(parse::parse_module(arena, code, *jsx)?)?;
         Some(SourceError::in_code(code, offset as usize, message.to_owned()))

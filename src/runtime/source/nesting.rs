@@ -72,9 +72,5 @@ pub(super) fn word_weight(word: &[u8]) -> usize {
 }
 
 pub(super) fn mark_weight(byte: u8) -> usize {
-    if byte == b'<' {
-        HEAVY_TOKEN_STACK_BYTES
-    } else {
-        TOKEN_STACK_BYTES
-    }
+    if byte == b'<' { HEAVY_TOKEN_STACK_BYTES } else { TOKEN_STACK_BYTES }
 }

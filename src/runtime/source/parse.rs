@@ -63,18 +63,10 @@ fn parse_as<'a>(arena: &'a Allocator, text: &'a str, language: Language) -> Opti
     let [Statement::FunctionDeclaration(function)] = program.body.as_slice() else {
         return None;
     };
-    let body = function
-        .body
-        .as_deref()
-        .filter(|_| function.span.end as usize == text.len())?;
+    let body = function.body.as_deref().filter(|_| function.span.end as usize == text.len())?;
     // The parser takes the modifiers of class members for JavaScript too.
     let modified = language == Language::JavaScript && classes::has_modifiers(text, program);
-    Some(Parsed {
-        language: if modified { Language::TypeScript } else { language },
-        program,
-        body,
-        text,
-    })
+    Some(Parsed { language: if modified { Language::TypeScript } else { language }, program, body, text })
 }
 
 /// The code as a module, for constructs that a function body cannot hold; its errors do not matter.
@@ -159,13 +151,7 @@ mod tests {
 
     #[test]
     fn code_cannot_close_the_wrapper() {
-        for code in [
-            "} function f() {",
-            "}",
-            "{",
-            "}; {",
-            "} async function g() { let a",
-        ] {
+        for code in ["} function f() {", "}", "{", "}; {", "} async function g() { let a"] {
             assert_eq!(language(code), None, "{code}");
         }
     }

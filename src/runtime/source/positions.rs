@@ -72,13 +72,7 @@ pub(super) struct Recorder {
 
 impl Recorder {
     pub(super) fn with_capacity(bytes: usize) -> Self {
-        Self {
-            output: String::with_capacity(bytes),
-            anchors: Vec::new(),
-            line: 1,
-            generated: 1,
-            original: 1,
-        }
+        Self { output: String::with_capacity(bytes), anchors: Vec::new(), line: 1, generated: 1, original: 1 }
     }
 
     pub(super) fn copy(&mut self, text: &str) {
@@ -122,18 +116,8 @@ impl Recorder {
 
     fn anchor(&mut self, inserted: bool) {
         if self.anchors.len() < POSITION_ANCHORS_MAX {
-            let Self {
-                line,
-                generated,
-                original,
-                ..
-            } = *self;
-            self.anchors.push(Anchor {
-                line,
-                generated,
-                original,
-                inserted,
-            });
+            let Self { line, generated, original, .. } = *self;
+            self.anchors.push(Anchor { line, generated, original, inserted });
         }
     }
 }
@@ -182,10 +166,7 @@ mod tests {
             recorder.copy("\n");
         }
         let (_, positions) = recorder.finish();
-        assert_eq!(
-            positions.anchors.as_ref().map(|anchors| anchors.len()),
-            Some(POSITION_ANCHORS_MAX)
-        );
+        assert_eq!(positions.anchors.as_ref().map(|anchors| anchors.len()), Some(POSITION_ANCHORS_MAX));
         assert_eq!(positions.original(1, 2), (1, 1));
         assert_eq!(positions.original(60_000, 2), (60_000, 2));
     }

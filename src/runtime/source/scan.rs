@@ -20,9 +20,7 @@ fn declares(rest: &[u8], is_binding: &dyn Fn(&str) -> bool) -> bool {
     let word = leading_word(rest);
     match word {
         b"let" | b"const" | b"class" => true,
-        b"function" => rest
-            .get(word.len()..)
-            .is_some_and(|rest| names_binding(rest, is_binding)),
+        b"function" => rest.get(word.len()..).is_some_and(|rest| names_binding(rest, is_binding)),
         _ => false,
     }
 }
@@ -59,15 +57,9 @@ mod tests {
 
     #[test]
     fn expressions_are_not_parsed() {
-        for code in [
-            "1+1",
-            "",
-            "letter + constant",
-            "a_let",
-            "$class",
-            "x = function () {}",
-            "function f() {}",
-        ] {
+        for code in
+            ["1+1", "", "letter + constant", "a_let", "$class", "x = function () {}", "function f() {}"]
+        {
             assert!(!seen(code), "{code}");
         }
     }

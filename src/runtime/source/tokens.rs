@@ -88,11 +88,7 @@ struct Scanner<'a> {
 
 impl<'a> Scanner<'a> {
     fn new(bytes: &'a [u8]) -> Self {
-        let at = if bytes.starts_with(b"#!") {
-            line_end(bytes, 0)
-        } else {
-            0
-        };
+        let at = if bytes.starts_with(b"#!") { line_end(bytes, 0) } else { 0 };
         Self {
             bytes,
             at,
@@ -168,10 +164,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn new_statement(&mut self) {
-        self.level = Level {
-            outer: self.level.outer,
-            ..Level::default()
-        };
+        self.level = Level { outer: self.level.outer, ..Level::default() };
     }
 
     fn block_comment(&mut self) {
@@ -227,16 +220,8 @@ impl<'a> Scanner<'a> {
 
     fn descend(&mut self, bracket: Bracket) {
         self.open.push((bracket, self.level));
-        let Level {
-            outer,
-            first_item,
-            chain,
-            ..
-        } = self.level;
-        self.level = Level {
-            outer: outer + first_item + chain + BRACKET_STACK_BYTES,
-            ..Level::default()
-        };
+        let Level { outer, first_item, chain, .. } = self.level;
+        self.level = Level { outer: outer + first_item + chain + BRACKET_STACK_BYTES, ..Level::default() };
         self.last = Last::Semicolon;
     }
 

@@ -8,15 +8,11 @@ pub(super) fn skip(parsed: &Parsed, offset: u32) -> u32 {
     loop {
         let rest = parsed.text.get(offset as usize..).unwrap_or_default();
         let skipped = if rest.starts_with("//") {
-            rest.find(['\n', '\r', '\u{2028}', '\u{2029}'])
-                .unwrap_or(rest.len())
+            rest.find(['\n', '\r', '\u{2028}', '\u{2029}']).unwrap_or(rest.len())
         } else if rest.starts_with("/*") {
             rest.find("*/").map_or(rest.len(), |at| at + 2)
         } else {
-            rest.len()
-                - rest
-                    .trim_start_matches(|character: char| is_space(character))
-                    .len()
+            rest.len() - rest.trim_start_matches(|character: char| is_space(character)).len()
         };
         if skipped == 0 {
             return offset;
@@ -30,9 +26,7 @@ fn is_space(character: char) -> bool {
 }
 
 pub(super) fn has_line_break(parsed: &Parsed, start: u32, end: u32) -> bool {
-    parsed
-        .slice(start, end)
-        .contains(['\n', '\r', '\u{2028}', '\u{2029}'])
+    parsed.slice(start, end).contains(['\n', '\r', '\u{2028}', '\u{2029}'])
 }
 
 /// The words that stand between `start` and `end`, each with its offset.
@@ -41,18 +35,13 @@ pub(super) fn words<'a>(parsed: &Parsed<'a>, start: u32, end: u32) -> Vec<(u32, 
     let mut offset = skip(parsed, start);
     while offset < end {
         let rest = parsed.slice(offset, end);
-        let length = rest
-            .find(|character: char| !character.is_ascii_alphabetic())
-            .unwrap_or(rest.len());
+        let length = rest.find(|character: char| !character.is_ascii_alphabetic()).unwrap_or(rest.len());
         if length > 0 {
             words.push((offset, rest.get(..length).unwrap_or_default()));
         }
         let other = rest.chars().next().map_or(1, char::len_utf8);
         let step = if length > 0 { length } else { other };
-        offset = skip(
-            parsed,
-            offset.saturating_add(u32::try_from(step).unwrap_or(u32::MAX)),
-        );
+        offset = skip(parsed, offset.saturating_add(u32::try_from(step).unwrap_or(u32::MAX)));
     }
     words
 }

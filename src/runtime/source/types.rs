@@ -21,12 +21,7 @@ use super::{SourceError, classes, trivia};
 
 /// Blanks the types of a code that parsed as TypeScript.
 pub(super) fn erase(parsed: &Parsed, edits: &mut Edits) -> Result<(), SourceError> {
-    let mut eraser = Eraser {
-        parsed,
-        edits,
-        enums: Enums::default(),
-        error: None,
-    };
+    let mut eraser = Eraser { parsed, edits, enums: Enums::default(), error: None };
     for statement in &parsed.body.statements {
         if let Statement::TSEnumDeclaration(declaration) = statement {
             eraser.enumeration(declaration, true);
@@ -47,8 +42,7 @@ pub(super) struct Eraser<'b, 'a> {
 impl<'a> Eraser<'_, 'a> {
     pub(super) fn refuse(&mut self, offset: u32, message: &str) {
         let parsed = self.parsed;
-        self.error
-            .get_or_insert_with(|| SourceError::at(parsed, offset, message.to_owned()));
+        self.error.get_or_insert_with(|| SourceError::at(parsed, offset, message.to_owned()));
     }
 
     /// A statement or class member that is types alone. The semicolon keeps its neighbours apart.
@@ -57,12 +51,7 @@ impl<'a> Eraser<'_, 'a> {
     }
 
     pub(super) fn blank_after_semicolon(&mut self, start: u32, end: u32) {
-        let first = self
-            .parsed
-            .slice(start, end)
-            .chars()
-            .next()
-            .map_or(0, char::len_utf8);
+        let first = self.parsed.slice(start, end).chars().next().map_or(0, char::len_utf8);
         let rest = start.saturating_add(u32::try_from(first).unwrap_or(0));
         self.edits.replace(start, rest, ";");
         self.edits.blank(rest, end);
@@ -77,9 +66,7 @@ impl<'a> Eraser<'_, 'a> {
     ) {
         match annotation {
             Some(annotation) => self.edits.blank(name_end, annotation.span.end),
-            None if mark => self
-                .edits
-                .blank(name_end, trivia::skip(self.parsed, name_end) + 1),
+            None if mark => self.edits.blank(name_end, trivia::skip(self.parsed, name_end) + 1),
             None => {}
         }
     }
@@ -87,10 +74,7 @@ impl<'a> Eraser<'_, 'a> {
     /// `x as T` and its like. The next line may start with a bracket that a type cannot take but a value can.
     fn blank_suffix(&mut self, start: u32, end: u32) {
         let next = trivia::skip(self.parsed, end);
-        if matches!(
-            self.parsed.text.as_bytes().get(next as usize),
-            Some(b'(' | b'[' | b'`')
-        ) {
+        if matches!(self.parsed.text.as_bytes().get(next as usize), Some(b'(' | b'[' | b'`')) {
             self.blank_after_semicolon(start, end);
         } else {
             self.edits.blank(start, end);
@@ -103,15 +87,9 @@ impl<'a> Eraser<'_, 'a> {
             return;
         }
         for member in &declaration.body.members {
-            member
-                .initializer
-                .iter()
-                .for_each(|value| self.visit_expression(value));
+            member.initializer.iter().for_each(|value| self.visit_expression(value));
         }
-        if let Err(error) = self
-            .enums
-            .rewrite(self.parsed, declaration, top_level, self.edits)
-        {
+        if let Err(error) = self.enums.rewrite(self.parsed, declaration, top_level, self.edits) {
             self.error.get_or_insert(error);
         }
     }
@@ -123,8 +101,7 @@ impl<'a> Eraser<'_, 'a> {
         if let Some(parameters) = &arrow.type_parameters
             && trivia::has_line_break(self.parsed, parameters.span.start, open)
         {
-            self.edits
-                .replace(parameters.span.start, parameters.span.start + 1, "(");
+            self.edits.replace(parameters.span.start, parameters.span.start + 1, "(");
             self.edits.blank(parameters.span.start + 1, open + 1);
         }
         if let Some(annotation) = &arrow.return_type
@@ -187,10 +164,7 @@ impl<'a> Visit<'a> for Eraser<'_, 'a> {
         self.visit_binding_pattern(&declarator.id);
         let annotation = declarator.type_annotation.as_deref();
         self.blank_mark(declarator.id.span().end, declarator.definite, annotation);
-        declarator
-            .init
-            .iter()
-            .for_each(|value| self.visit_expression(value));
+        declarator.init.iter().for_each(|value| self.visit_expression(value));
     }
 
     fn visit_formal_parameter(&mut self, parameter: &FormalParameter<'a>) {
@@ -198,19 +172,13 @@ impl<'a> Visit<'a> for Eraser<'_, 'a> {
         let name = parameter.pattern.span();
         self.edits.blank(parameter.span.start, name.start);
         self.blank_mark(name.end, parameter.optional, parameter.type_annotation.as_deref());
-        parameter
-            .initializer
-            .iter()
-            .for_each(|value| self.visit_expression(value));
+        parameter.initializer.iter().for_each(|value| self.visit_expression(value));
     }
 
     fn visit_ts_this_parameter(&mut self, parameter: &TSThisParameter<'a>) {
         let next = trivia::skip(self.parsed, parameter.span.end);
         let comma = self.parsed.slice(next, next + 1) == ",";
-        self.edits.blank(
-            parameter.span.start,
-            if comma { next + 1 } else { parameter.span.end },
-        );
+        self.edits.blank(parameter.span.start, if comma { next + 1 } else { parameter.span.end });
     }
 
     fn visit_function(&mut self, function: &Function<'a>, flags: ScopeFlags) {
@@ -246,8 +214,7 @@ impl<'a> Visit<'a> for Eraser<'_, 'a> {
 
     fn visit_ts_non_null_expression(&mut self, expression: &TSNonNullExpression<'a>) {
         self.visit_expression(&expression.expression);
-        self.edits
-            .blank(expression.expression.span().end, expression.span.end);
+        self.edits.blank(expression.expression.span().end, expression.span.end);
     }
 
     fn visit_ts_instantiation_expression(&mut self, expression: &TSInstantiationExpression<'a>) {
@@ -258,8 +225,7 @@ impl<'a> Visit<'a> for Eraser<'_, 'a> {
     /// Parenthesized, for without its type `<T>{}` would read as a block.
     fn visit_ts_type_assertion(&mut self, assertion: &TSTypeAssertion<'a>) {
         let value: &Expression = &assertion.expression;
-        self.edits
-            .replace(assertion.span.start, assertion.span.start + 1, "(");
+        self.edits.replace(assertion.span.start, assertion.span.start + 1, "(");
         self.edits.blank(assertion.span.start + 1, value.span().start);
         self.visit_expression(value);
         self.edits.insert(value.span().end, ")");

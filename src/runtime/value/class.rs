@@ -63,11 +63,7 @@ pub(crate) fn string_units(string: &rquickjs::String<'_>) -> usize {
     // SAFETY: the context and the string are live and belong together; of a primitive string only the length is
     // read, which runs no code of the script.
     let status = unsafe { qjs::JS_GetLength(context.as_ptr(), string.as_value().as_raw(), &raw mut units) };
-    if status == 0 {
-        usize::try_from(units).unwrap_or(usize::MAX)
-    } else {
-        usize::MAX
-    }
+    if status == 0 { usize::try_from(units).unwrap_or(usize::MAX) } else { usize::MAX }
 }
 
 /// A part of a buffer, copied; `None` when the buffer does not have it.

@@ -27,10 +27,7 @@ pub(crate) struct DecodeError {
 
 impl DecodeError {
     fn new(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-            path: String::new(),
-        }
+        Self { message: message.into(), path: String::new() }
     }
 
     fn inside(mut self, segment: &str) -> Self {
@@ -59,10 +56,9 @@ impl<'js> Decoder<'_, 'js> {
         match value {
             Value::Null => Ok(JsValue::new_null(self.ctx.clone())),
             Value::Bool(flag) => Ok(JsValue::new_bool(self.ctx.clone(), *flag)),
-            Value::Number(number) => Ok(JsValue::new_number(
-                self.ctx.clone(),
-                number.as_f64().unwrap_or(f64::NAN),
-            )),
+            Value::Number(number) => {
+                Ok(JsValue::new_number(self.ctx.clone(), number.as_f64().unwrap_or(f64::NAN)))
+            }
             Value::String(text) => self.made(text.as_str().into_js(self.ctx)),
             Value::Array(items) => self.deeper(|this| this.array(items)),
             Value::Object(fields) => self.deeper(|this| this.object(fields)),
@@ -82,9 +78,7 @@ impl<'js> Decoder<'_, 'js> {
     fn array(&mut self, items: &[Value]) -> Decoded<'js> {
         let array = self.made(Array::new(self.ctx.clone()))?;
         for (index, item) in (0_u32..).zip(items) {
-            let item = self
-                .value(item)
-                .map_err(|error| error.inside(&index.to_string()))?;
+            let item = self.value(item).map_err(|error| error.inside(&index.to_string()))?;
             self.made(array.as_object().prop(index, own(item)))?;
         }
         Ok(array.into_object().into_value())
@@ -113,9 +107,8 @@ impl<'js> Decoder<'_, 'js> {
     }
 
     fn function(&mut self, id: &Value, fields: &Map<String, Value>) -> Decoded<'js> {
-        let id = id
-            .as_str()
-            .ok_or_else(|| DecodeError::new("`$fn` must be a string").inside(FUNCTION_TAG))?;
+        let id =
+            id.as_str().ok_or_else(|| DecodeError::new("`$fn` must be a string").inside(FUNCTION_TAG))?;
         let name = match fields.get("name") {
             None => "",
             Some(Value::String(name)) => name,
@@ -136,9 +129,7 @@ impl<'js> Decoder<'_, 'js> {
             ("$set", Value::Array(members)) => self.set(members),
             ("$error", Value::Object(parts)) => self.error(parts),
             ("$object", Value::Object(fields)) => self.plain(fields),
-            _ => Err(DecodeError::new(format!(
-                "`{tag}` has a payload of the wrong type"
-            ))),
+            _ => Err(DecodeError::new(format!("`{tag}` has a payload of the wrong type"))),
         }
     }
 
@@ -159,29 +150,19 @@ impl<'js> Decoder<'_, 'js> {
             || digits.len() > BIGINT_CHARS_MAX
             || !digits.bytes().all(|byte| byte.is_ascii_digit())
         {
-            return Err(DecodeError::new(
-                "expected a decimal integer of at most 10000 digits",
-            ));
+            return Err(DecodeError::new("expected a decimal integer of at most 10000 digits"));
         }
         self.kit_call("makeBigInt", (text,))
     }
 
     fn date(&self, text: &str) -> Decoded<'js> {
         let date = self.kit_call("makeDate", (text,))?;
-        if date.is_undefined() {
-            Err(DecodeError::new("expected a date in ISO form"))
-        } else {
-            Ok(date)
-        }
+        if date.is_undefined() { Err(DecodeError::new("expected a date in ISO form")) } else { Ok(date) }
     }
 
     fn bytes(&self, text: &str) -> Decoded<'js> {
-        let bytes = BASE64
-            .decode(text)
-            .map_err(|error| DecodeError::new(format!("not base64: {error}")))?;
-        Ok(self
-            .made(TypedArray::<u8>::new_copy(self.ctx.clone(), bytes))?
-            .into_value())
+        let bytes = BASE64.decode(text).map_err(|error| DecodeError::new(format!("not base64: {error}")))?;
+        Ok(self.made(TypedArray::<u8>::new_copy(self.ctx.clone(), bytes))?.into_value())
     }
 
     fn map(&mut self, entries: &[Value]) -> Decoded<'js> {
@@ -194,12 +175,8 @@ impl<'js> Decoder<'_, 'js> {
             let [key, value] = entry.as_slice() else {
                 return Err(pair());
             };
-            let key = self
-                .value(key)
-                .map_err(|error| error.inside("0").inside(&index.to_string()))?;
-            let value = self
-                .value(value)
-                .map_err(|error| error.inside("1").inside(&index.to_string()))?;
+            let key = self.value(key).map_err(|error| error.inside("0").inside(&index.to_string()))?;
+            let value = self.value(value).map_err(|error| error.inside("1").inside(&index.to_string()))?;
             self.kit_call("mapPut", (map.clone(), key, value))?;
         }
         Ok(map)
@@ -208,9 +185,7 @@ impl<'js> Decoder<'_, 'js> {
     fn set(&mut self, members: &[Value]) -> Decoded<'js> {
         let set = self.kit_call("makeSet", ())?;
         for (index, member) in members.iter().enumerate() {
-            let member = self
-                .value(member)
-                .map_err(|error| error.inside(&index.to_string()))?;
+            let member = self.value(member).map_err(|error| error.inside(&index.to_string()))?;
             self.kit_call("setPut", (set.clone(), member))?;
         }
         Ok(set)
@@ -223,9 +198,7 @@ impl<'js> Decoder<'_, 'js> {
             Some(_) => Err(DecodeError::new("expected a string").inside(key)),
         };
         let (name, message, stack) = (text("name")?, text("message")?, text("stack")?);
-        let cause = parts
-            .get("cause")
-            .map(|cause| self.value(cause).map_err(|error| error.inside("cause")));
+        let cause = parts.get("cause").map(|cause| self.value(cause).map_err(|error| error.inside("cause")));
         let cause = cause.transpose()?;
         let has_cause = cause.is_some();
         self.kit_call("makeError", (name, message, stack, has_cause, cause))

@@ -44,10 +44,7 @@ pub(crate) struct EncodeError {
 impl EncodeError {
     /// An error at the current place.
     pub(crate) fn new(fault: Fault) -> Self {
-        Self {
-            fault,
-            inner_first: Vec::new(),
-        }
+        Self { fault, inner_first: Vec::new() }
     }
 
     fn unserializable(why: impl Into<String>) -> Self {
@@ -105,9 +102,7 @@ impl<'js> Encoder<'_, 'js> {
             Type::Bool => self.counted(5, Value::Bool(value.as_bool().unwrap_or_default()))?,
             Type::Int | Type::Float => self.number(value.as_number().unwrap_or_default())?,
             Type::String => {
-                let text = value
-                    .as_string()
-                    .ok_or_else(|| EncodeError::unserializable("a broken string"))?;
+                let text = value.as_string().ok_or_else(|| EncodeError::unserializable("a broken string"))?;
                 Value::String(self.text(text)?)
             }
             Type::BigInt => {
@@ -164,11 +159,7 @@ impl<'js> Encoder<'_, 'js> {
             let why = format!("nested deeper than {}", self.depth_max);
             return Err(EncodeError::unserializable(why));
         }
-        if self
-            .ancestors
-            .iter()
-            .any(|ancestor| ancestor == object.as_value())
-        {
+        if self.ancestors.iter().any(|ancestor| ancestor == object.as_value()) {
             return Err(EncodeError::unserializable("a cycle"));
         }
         self.ancestors.push(object.as_value().clone());
@@ -189,9 +180,7 @@ impl<'js> Encoder<'_, 'js> {
             }
             Class::Date => {
                 let iso = self.kit_call("dateText", object.as_value().clone())?;
-                let iso = iso
-                    .as_string()
-                    .ok_or_else(|| EncodeError::unserializable("an invalid Date"))?;
+                let iso = iso.as_string().ok_or_else(|| EncodeError::unserializable("an invalid Date"))?;
                 json!({"$date": self.text(iso)?})
             }
             Class::Map => json!({"$map": self.entries(object, "mapIterator", "mapNext", Self::pair)?}),
@@ -214,11 +203,7 @@ impl<'js> Encoder<'_, 'js> {
         let is_array = class == Class::Array
             || class == Class::Proxy
                 && self.kit_call("isArray", object.as_value().clone())?.as_bool() == Some(true);
-        if is_array {
-            self.array(object).map(Some)
-        } else {
-            self.plain(object).map(Some)
-        }
+        if is_array { self.array(object).map(Some) } else { self.plain(object).map(Some) }
     }
 
     fn array(&mut self, array: &Object<'js>) -> Encoded {
@@ -304,10 +289,7 @@ impl<'js> Encoder<'_, 'js> {
         let detached = || EncodeError::unserializable("a detached buffer");
         let parts = parts.as_array().ok_or_else(detached)?;
         let buffer = self.guarded(parts.get::<ArrayBuffer<'js>>(0))?;
-        let (offset, length) = (
-            self.guarded(parts.get::<usize>(1))?,
-            self.guarded(parts.get::<usize>(2))?,
-        );
+        let (offset, length) = (self.guarded(parts.get::<usize>(1))?, self.guarded(parts.get::<usize>(2))?);
         self.take(length.div_ceil(3) * 4 + 13)?;
         let bytes = copy_bytes(&buffer, offset, length).ok_or_else(detached)?;
         Ok(json!({"$bytes": BASE64.encode(bytes)}))
@@ -316,9 +298,7 @@ impl<'js> Encoder<'_, 'js> {
     fn error(&mut self, error: &Object<'js>) -> Encoded {
         self.take(14)?;
         let parts = self.kit_call("errorParts", error.as_value().clone())?;
-        let parts = parts
-            .as_array()
-            .ok_or_else(|| EncodeError::unserializable("an unreadable error"))?;
+        let parts = parts.as_array().ok_or_else(|| EncodeError::unserializable("an unreadable error"))?;
         let mut fields = Map::new();
         for (index, key) in ["name", "message", "stack", "cause"].into_iter().enumerate() {
             let value = self.guarded(parts.get::<JsValue<'js>>(index))?;
@@ -368,9 +348,7 @@ impl<'js> Encoder<'_, 'js> {
         if thrown.is_uncatchable_error() {
             return EncodeError::new(Fault::Stopped);
         }
-        let header = self
-            .kit_text("thrownHeader", thrown)
-            .unwrap_or_else(|_| "something".to_owned());
+        let header = self.kit_text("thrownHeader", thrown).unwrap_or_else(|_| "something".to_owned());
         EncodeError::unserializable(format!("reading it threw {header}"))
     }
 }
@@ -379,11 +357,7 @@ impl<'js> Encoder<'_, 'js> {
 fn escape(fields: Map<String, Value>) -> Value {
     let reads_as_tag = fields.contains_key(FUNCTION_TAG)
         || fields.len() == 1 && fields.keys().all(|key| TAGS.contains(&key.as_str()));
-    if reads_as_tag {
-        json!({"$object": fields})
-    } else {
-        Value::Object(fields)
-    }
+    if reads_as_tag { json!({"$object": fields}) } else { Value::Object(fields) }
 }
 
 /// How long a string is as JSON text.

@@ -98,35 +98,25 @@ impl Gate {
             let quotas = entry.quotas.unwrap_or_else(|| quotas.clone());
             let mut principal = Principal::new(entry.principal, entry.policy, quotas);
             // A second token, say while one is replaced, does not double what its principal may use.
-            let account = accounts
-                .entry(principal.name.clone())
-                .or_insert_with(|| Arc::clone(&principal.account));
+            let account =
+                accounts.entry(principal.name.clone()).or_insert_with(|| Arc::clone(&principal.account));
             principal.account = Arc::clone(account);
-            gate.tokens.push(KnownToken {
-                hash,
-                principal: Arc::new(principal),
-            });
+            gate.tokens.push(KnownToken { hash, principal: Arc::new(principal) });
         }
         Ok(gate)
     }
 }
 
 fn read_file(path: &PathBuf) -> Result<Vec<TokenSettings>, GateError> {
-    let text = std::fs::read_to_string(path).map_err(|source| GateError::Unreadable {
-        path: path.clone(),
-        source,
-    })?;
-    let file: TokenFile = toml::from_str(&text).map_err(|source| GateError::Malformed {
-        path: path.clone(),
-        source: Box::new(source),
-    })?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| GateError::Unreadable { path: path.clone(), source })?;
+    let file: TokenFile = toml::from_str(&text)
+        .map_err(|source| GateError::Malformed { path: path.clone(), source: Box::new(source) })?;
     Ok(file.tokens)
 }
 
 fn read_hash<const N: usize>(entry: &TokenSettings) -> Result<[u8; N], GateError> {
-    let bad = || GateError::BadHash {
-        principal: entry.principal.clone(),
-    };
+    let bad = || GateError::BadHash { principal: entry.principal.clone() };
     let digits = entry.sha256.trim();
     if digits.len() != 2 * N || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return Err(bad());

@@ -34,11 +34,8 @@ fn is_same_origin(origin: &str, headers: &HeaderMap) -> bool {
         Some((scheme, _)) if scheme.eq_ignore_ascii_case("http") => 80,
         Some(_) | None => return false,
     };
-    let page = origin
-        .split_once("://")
-        .map(|(_, authority)| name_and_port(authority, default_port));
-    page.flatten()
-        .is_some_and(|page| Some(page) == name_and_port(host, default_port))
+    let page = origin.split_once("://").map(|(_, authority)| name_and_port(authority, default_port));
+    page.flatten().is_some_and(|page| Some(page) == name_and_port(host, default_port))
 }
 
 /// Whether a request names this machine by a name that no page can take over.
@@ -56,9 +53,8 @@ fn host_of(headers: &HeaderMap) -> Option<&str> {
 
 /// `name[:port]` in lower case, with the port that is meant when there is none.
 fn name_and_port(authority: &str, default_port: u16) -> Option<(String, u16)> {
-    let has_port = authority
-        .rfind(':')
-        .filter(|colon| authority.rfind(']').is_none_or(|bracket| bracket < *colon));
+    let has_port =
+        authority.rfind(':').filter(|colon| authority.rfind(']').is_none_or(|bracket| bracket < *colon));
     let (name, port) = match has_port {
         Some(colon) => (authority.get(..colon)?, authority.get(colon + 1..)?.parse().ok()?),
         None => (authority, default_port),
@@ -81,9 +77,7 @@ mod tests {
     }
 
     fn listed(allow: &[&str]) -> OriginSettings {
-        OriginSettings {
-            allow: allow.iter().map(|origin| (*origin).to_owned()).collect(),
-        }
+        OriginSettings { allow: allow.iter().map(|origin| (*origin).to_owned()).collect() }
     }
 
     #[test]
@@ -94,30 +88,12 @@ mod tests {
     #[test]
     fn a_page_of_this_server_passes_and_its_neighbour_on_another_port_does_not() {
         let none = listed(&[]);
-        assert!(is_allowed(
-            &none,
-            &headers("Box.local:7400", Some("http://box.local:7400"))
-        ));
-        assert!(is_allowed(
-            &none,
-            &headers("app.example", Some("https://app.example"))
-        ));
-        assert!(is_allowed(
-            &none,
-            &headers("app.example:443", Some("https://app.example"))
-        ));
-        assert!(is_allowed(
-            &none,
-            &headers("[::1]:7400", Some("http://[::1]:7400"))
-        ));
-        assert!(!is_allowed(
-            &none,
-            &headers("box.local:7400", Some("http://box.local:8000"))
-        ));
-        assert!(!is_allowed(
-            &none,
-            &headers("box.local", Some("https://evil.example"))
-        ));
+        assert!(is_allowed(&none, &headers("Box.local:7400", Some("http://box.local:7400"))));
+        assert!(is_allowed(&none, &headers("app.example", Some("https://app.example"))));
+        assert!(is_allowed(&none, &headers("app.example:443", Some("https://app.example"))));
+        assert!(is_allowed(&none, &headers("[::1]:7400", Some("http://[::1]:7400"))));
+        assert!(!is_allowed(&none, &headers("box.local:7400", Some("http://box.local:8000"))));
+        assert!(!is_allowed(&none, &headers("box.local", Some("https://evil.example"))));
         assert!(!is_allowed(&none, &headers("null", Some("null"))));
     }
 
@@ -125,28 +101,15 @@ mod tests {
     fn listed_origins_pass_whole_and_exact() {
         let settings = listed(&["https://app.example"]);
         assert!(is_allowed(&settings, &headers("s", Some("https://app.example"))));
-        for foreign in [
-            "https://app.example.evil",
-            "http://app.example",
-            "https://app.example:8443",
-        ] {
+        for foreign in ["https://app.example.evil", "http://app.example", "https://app.example:8443"] {
             assert!(!is_allowed(&settings, &headers("s", Some(foreign))), "{foreign}");
         }
-        assert!(is_allowed(
-            &listed(&["*"]),
-            &headers("s", Some("https://any.example"))
-        ));
+        assert!(is_allowed(&listed(&["*"]), &headers("s", Some("https://any.example"))));
     }
 
     #[test]
     fn only_names_of_this_machine_count_as_loopback() {
-        for host in [
-            "localhost",
-            "LOCALHOST:7400",
-            "127.0.0.1:7400",
-            "127.9.9.9",
-            "[::1]:7400",
-        ] {
+        for host in ["localhost", "LOCALHOST:7400", "127.0.0.1:7400", "127.9.9.9", "[::1]:7400"] {
             assert!(is_loopback_host(&headers(host, None)), "{host}");
         }
         for host in [

@@ -7,13 +7,8 @@ use super::super::settings::{AuthSettings, TokenSettings};
 use super::*;
 
 fn gate(tokens: &[(&str, &str)]) -> Gate {
-    let tokens = tokens
-        .iter()
-        .map(|(principal, token)| TokenSettings::of_token(*principal, token));
-    let auth = AuthSettings {
-        tokens: tokens.collect(),
-        file: None,
-    };
+    let tokens = tokens.iter().map(|(principal, token)| TokenSettings::of_token(*principal, token));
+    let auth = AuthSettings { tokens: tokens.collect(), file: None };
     Gate::new(&auth, OriginSettings::default(), &Quotas::default()).unwrap()
 }
 
@@ -27,8 +22,7 @@ fn headers(pairs: &[(axum::http::HeaderName, &str)]) -> HeaderMap {
 }
 
 fn admitted(gate: &Gate, value: &str) -> Result<String, Refusal> {
-    gate.admit(&headers(&[(AUTHORIZATION, value)]))
-        .map(|principal| principal.name.clone())
+    gate.admit(&headers(&[(AUTHORIZATION, value)])).map(|principal| principal.name.clone())
 }
 
 #[test]
@@ -57,10 +51,7 @@ fn a_browser_offers_its_token_as_a_subprotocol() {
 fn a_wrong_header_is_not_made_good_by_a_subprotocol() {
     let gate = gate(&[("ann", "first")]);
     let offer = format!("bearer.{}", BASE64_URL_SAFE_NO_PAD.encode("first"));
-    let both = headers(&[
-        (AUTHORIZATION, "Bearer other"),
-        (SEC_WEBSOCKET_PROTOCOL, offer.as_str()),
-    ]);
+    let both = headers(&[(AUTHORIZATION, "Bearer other"), (SEC_WEBSOCKET_PROTOCOL, offer.as_str())]);
     assert_eq!(gate.admit(&both).unwrap_err(), Refusal::WrongToken);
 }
 
@@ -76,10 +67,7 @@ fn an_open_gate_answers_to_names_of_this_machine_only() {
 #[test]
 fn a_foreign_page_is_refused_even_with_a_token() {
     let gate = gate(&[("ann", "first")]);
-    let page = headers(&[
-        (AUTHORIZATION, "Bearer first"),
-        (ORIGIN, "https://elsewhere.example"),
-    ]);
+    let page = headers(&[(AUTHORIZATION, "Bearer first"), (ORIGIN, "https://elsewhere.example")]);
     assert_eq!(gate.admit(&page).unwrap_err(), Refusal::ForeignOrigin);
 }
 
@@ -112,19 +100,12 @@ fn the_environment_adds_a_token_and_a_file() {
 #[test]
 fn bad_settings_say_what_is_wrong() {
     let with = |sha256: &str| AuthSettings {
-        tokens: vec![TokenSettings {
-            sha256: sha256.to_owned(),
-            ..TokenSettings::of_token("ann", "x")
-        }],
+        tokens: vec![TokenSettings { sha256: sha256.to_owned(), ..TokenSettings::of_token("ann", "x") }],
         file: None,
     };
     for bad in ["", "12", &"z".repeat(64), &"é".repeat(32)] {
         let error = Gate::new(&with(bad), OriginSettings::default(), &Quotas::default()).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .contains("\"ann\": sha256 has to be 64 hexadecimal digits")
-        );
+        assert!(error.to_string().contains("\"ann\": sha256 has to be 64 hexadecimal digits"));
     }
     let empty = AuthSettings::default().with_environment(|_| Some(String::new()));
     assert!(matches!(empty, Err(GateError::EmptyToken)));

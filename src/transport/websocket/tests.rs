@@ -40,10 +40,7 @@ async fn text_goes_both_ways_and_pings_are_signs_of_life() {
     client.feed(Outgoing::Text("1".into())).await.unwrap();
     client.send(Outgoing::Ping).await.unwrap();
     assert_eq!(bare.next().await.unwrap().unwrap(), Message::text("1"));
-    assert_eq!(
-        bare.next().await.unwrap().unwrap(),
-        Message::Ping(Default::default())
-    );
+    assert_eq!(bare.next().await.unwrap().unwrap(), Message::Ping(Default::default()));
     bare.flush().await.unwrap();
     bare.send(Message::text("2")).await.unwrap();
     bare.send(Message::binary("3")).await.unwrap();
@@ -71,13 +68,7 @@ async fn a_message_past_the_limit_is_too_long_and_the_close_still_arrives() {
     };
     let refusing = async {
         assert!(matches!(client.next().await, Some(Ok(Frame::TooLong))));
-        client
-            .send(Outgoing::Close {
-                code: close_code::TOO_LONG,
-                reason: String::new(),
-            })
-            .await
-            .unwrap();
+        client.send(Outgoing::Close { code: close_code::TOO_LONG, reason: String::new() }).await.unwrap();
         assert!(client.next().await.is_none());
     };
     let (closed, ()) = tokio::join!(sending, refusing);
@@ -90,10 +81,7 @@ async fn one_byte_past_the_limit_is_too_long_in_one_frame_or_two() {
         let (mut client, mut bare) = connected().await;
         let rest = MESSAGE_MAX + 1 - first;
         send_fragments(&mut bare, first, rest).await;
-        assert!(
-            matches!(client.next().await, Some(Ok(Frame::TooLong))),
-            "{first} + {rest}"
-        );
+        assert!(matches!(client.next().await, Some(Ok(Frame::TooLong))), "{first} + {rest}");
     }
 }
 
@@ -115,23 +103,14 @@ async fn text_that_is_not_utf8_asks_for_close_1007() {
     let error = client.next().await.unwrap().unwrap_err();
     assert_eq!(error.close_code(), Some(1007));
     assert!(client.next().await.is_none());
-    client
-        .send(Outgoing::Close {
-            code: 1007,
-            reason: String::new(),
-        })
-        .await
-        .unwrap();
+    client.send(Outgoing::Close { code: 1007, reason: String::new() }).await.unwrap();
     assert!(matches!(bare.next().await, Some(Ok(Message::Close(Some(_))))));
 }
 
 #[tokio::test]
 async fn close_codes_travel_both_ways() {
     let (mut client, mut bare) = connected().await;
-    let frame = CloseFrame {
-        code: 4001.into(),
-        reason: "taken over".into(),
-    };
+    let frame = CloseFrame { code: 4001.into(), reason: "taken over".into() };
     bare.close(Some(frame.clone())).await.unwrap();
     let closed = client.next().await;
     assert!(matches!(closed, Some(Ok(Frame::Closed { code: 4001, ref reason })) if reason == "taken over"));

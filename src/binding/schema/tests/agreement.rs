@@ -54,12 +54,7 @@ fn schemas() -> impl Strategy<Value = Value> {
             (maps, prop::collection::btree_map("[ab]", inner, 0..3)).prop_map(|(key, of)| (key, json!(of))),
         ];
         prop::collection::vec(keywords, 1..3).prop_map(|keywords| {
-            Value::Object(
-                keywords
-                    .into_iter()
-                    .map(|(key, of)| (key.to_owned(), of))
-                    .collect(),
-            )
+            Value::Object(keywords.into_iter().map(|(key, of)| (key.to_owned(), of)).collect())
         })
     })
 }

@@ -10,12 +10,7 @@ fn nested(levels: usize, leaf: Value) -> Value {
 }
 
 fn on_small_stack(run: impl FnOnce() + Send + 'static) {
-    std::thread::Builder::new()
-        .stack_size(STACK_LEFT_BYTES)
-        .spawn(run)
-        .unwrap()
-        .join()
-        .unwrap();
+    std::thread::Builder::new().stack_size(STACK_LEFT_BYTES).spawn(run).unwrap().join().unwrap();
 }
 
 #[test]
@@ -26,26 +21,16 @@ fn circular_references_end() {
             json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}),
             true,
         ),
-        (
-            json!({"$dynamicAnchor": "x", "allOf": [{"$dynamicRef": "#x"}]}),
-            true,
-        ),
+        (json!({"$dynamicAnchor": "x", "allOf": [{"$dynamicRef": "#x"}]}), true),
         (
             json!({"$ref": "#/$defs/a", "$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}, {"type": "null"}]}}}),
             false,
         ),
-        (
-            json!({"anyOf": [{"$ref": "#"}, {"$dynamicRef": "#"}], "unevaluatedProperties": false}),
-            false,
-        ),
+        (json!({"anyOf": [{"$ref": "#"}, {"$dynamicRef": "#"}], "unevaluatedProperties": false}), false),
     ];
     on_small_stack(|| {
         for (circle, holds) in circles {
-            assert_eq!(
-                compile(circle.clone()).check(&json!({"a": [1]})).is_ok(),
-                holds,
-                "{circle}"
-            );
+            assert_eq!(compile(circle.clone()).check(&json!({"a": [1]})).is_ok(), holds, "{circle}");
         }
     });
 }
@@ -63,10 +48,7 @@ fn deep_values_fit_the_stack_that_is_left() {
             assert_eq!(schema.check(&nested(deep, json!({}))), Ok(()));
             assert!(schema.check(&nested(deep, json!(1))).is_err());
             let too_deep = schema.check(&nested(INSTANCE_DEPTH_MAX, json!({}))).unwrap_err();
-            assert_eq!(
-                too_deep[0].message,
-                format!("expected at most {INSTANCE_DEPTH_MAX} levels")
-            );
+            assert_eq!(too_deep[0].message, format!("expected at most {INSTANCE_DEPTH_MAX} levels"));
         }
     });
 }
@@ -77,14 +59,8 @@ fn deep_schemas_compile_up_to_the_limit() {
     let wide = |levels: usize| (0..levels).fold(json!({}), |inner, _| json!({"properties": {"next": inner}}));
     on_small_stack(move || {
         compile(tower(work::IN_PLACE_DEPTH_MAX));
-        assert!(
-            refusal(tower(work::IN_PLACE_DEPTH_MAX + 1))
-                .1
-                .contains("nested on one value")
-        );
-        compile(wide(SCHEMA_DEPTH_MAX / 2 - 1))
-            .check(&nested(60, json!(1)))
-            .unwrap();
+        assert!(refusal(tower(work::IN_PLACE_DEPTH_MAX + 1)).1.contains("nested on one value"));
+        compile(wide(SCHEMA_DEPTH_MAX / 2 - 1)).check(&nested(60, json!(1))).unwrap();
         assert!(refusal(wide(SCHEMA_DEPTH_MAX / 2)).1.contains("levels"));
     });
 }
@@ -103,26 +79,13 @@ fn doubling(levels: usize, link: impl Fn(Value) -> Value) -> Value {
 #[test]
 fn exponential_schemas_are_refused() {
     assert!(compile(doubling(8, |next| next)).check(&json!("a")).is_ok());
-    assert!(
-        refusal(doubling(20, |next| next))
-            .1
-            .contains("too many subschemas")
-    );
-    let everyone: Vec<Value> = (0..30)
-        .map(|other| json!({"$ref": format!("#/$defs/{other}")}))
-        .collect();
-    let defs: serde_json::Map<_, _> = (0..30)
-        .map(|name| (name.to_string(), json!({"allOf": everyone})))
-        .collect();
-    assert!(
-        refusal(json!({"$ref": "#/$defs/0", "$defs": defs}))
-            .1
-            .contains("too many subschemas")
-    );
-    let evaluating = (0..30).fold(
-        json!({}),
-        |inner, _| json!({"allOf": [inner], "unevaluatedProperties": {"type": "object"}}),
-    );
+    assert!(refusal(doubling(20, |next| next)).1.contains("too many subschemas"));
+    let everyone: Vec<Value> = (0..30).map(|other| json!({"$ref": format!("#/$defs/{other}")})).collect();
+    let defs: serde_json::Map<_, _> =
+        (0..30).map(|name| (name.to_string(), json!({"allOf": everyone}))).collect();
+    assert!(refusal(json!({"$ref": "#/$defs/0", "$defs": defs})).1.contains("too many subschemas"));
+    let evaluating = (0..30)
+        .fold(json!({}), |inner, _| json!({"allOf": [inner], "unevaluatedProperties": {"type": "object"}}));
     assert!(refusal(evaluating).1.contains("too many subschemas"));
 }
 
@@ -130,12 +93,7 @@ fn exponential_schemas_are_refused() {
 fn schema_that_doubles_at_every_level_is_not_run_on_a_deep_value() {
     let schema = compile(doubling(40, |next| json!({"properties": {"next": next}})));
     let failures = schema.check(&nested(40, json!({}))).unwrap_err();
-    assert_eq!(
-        failures,
-        [Failure::at_root(
-            "too large a value for a schema with so many alternatives"
-        )]
-    );
+    assert_eq!(failures, [Failure::at_root("too large a value for a schema with so many alternatives")]);
 }
 
 #[test]
@@ -146,19 +104,13 @@ fn listing_the_failures_of_a_doubling_recursion_ends() {
         only_failure(schema.clone(), nested(100, json!(1))).1,
         "does not match the schema; too large to say where"
     );
-    assert_eq!(
-        only_failure(schema, nested(4, json!(1))).0,
-        "/next/next/next/next"
-    );
+    assert_eq!(only_failure(schema, nested(4, json!(1))).0, "/next/next/next/next");
 }
 
 #[test]
 fn runaway_pattern_is_a_failure() {
     let schema = json!({"pattern": "^(?=a)(a*)*b\\1$"});
-    assert_eq!(
-        only_failure(schema, json!("a".repeat(60))).1,
-        "the pattern takes too long to match"
-    );
+    assert_eq!(only_failure(schema, json!("a".repeat(60))).1, "the pattern takes too long to match");
 }
 
 #[test]
@@ -171,9 +123,7 @@ fn doubling_recursion_through_a_dynamic_reference_ends() {
 #[test]
 fn references_that_could_mean_many_places_are_bounded() {
     let crowd = |count: usize| {
-        let anchors: Vec<Value> = (0..count)
-            .map(|_| json!({"$anchor": "a", "$ref": "#a"}))
-            .collect();
+        let anchors: Vec<Value> = (0..count).map(|_| json!({"$anchor": "a", "$ref": "#a"})).collect();
         json!({"$defs": {"all": {"prefixItems": anchors}}})
     };
     let refused = refusal(crowd(1000));

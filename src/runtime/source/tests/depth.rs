@@ -101,14 +101,7 @@ const SHAPES: &[[&str; 5]] = &[
 
 fn code(shape: &[&str; 5], levels: usize) -> String {
     let [before, open, middle, close, after] = shape;
-    [
-        before,
-        open.repeat(levels).as_str(),
-        middle,
-        close.repeat(levels).as_str(),
-        after,
-    ]
-    .concat()
+    [before, open.repeat(levels).as_str(), middle, close.repeat(levels).as_str(), after].concat()
 }
 
 /// Most levels of a shape that are let through.
@@ -125,18 +118,13 @@ fn levels_accepted(shape: &[&str; 5]) -> usize {
 }
 
 fn prepare_on_small_stack(code: String) {
-    let prepared = std::thread::Builder::new()
-        .stack_size(STACK_BYTES)
-        .spawn(move || {
-            for fresh in [false, true] {
-                let options = Options {
-                    fresh,
-                    is_binding: &is_binding,
-                };
-                drop(prepare(&code, &options));
-                drop(rescue(&code, &options));
-            }
-        });
+    let prepared = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || {
+        for fresh in [false, true] {
+            let options = Options { fresh, is_binding: &is_binding };
+            drop(prepare(&code, &options));
+            drop(rescue(&code, &options));
+        }
+    });
     prepared.unwrap().join().unwrap();
 }
 
@@ -144,10 +132,7 @@ fn prepare_on_small_stack(code: String) {
 fn what_is_let_through_fits_the_stack() {
     for shape in SHAPES {
         let levels = levels_accepted(shape);
-        assert!(
-            (20..LEVELS_MAX - 1).contains(&levels),
-            "{shape:?}: {levels} levels"
-        );
+        assert!((20..LEVELS_MAX - 1).contains(&levels), "{shape:?}: {levels} levels");
         prepare_on_small_stack(code(shape, levels));
     }
 }
@@ -163,14 +148,7 @@ fn deep_jsx_does_not_overflow() {
 fn what_is_deeper_is_refused_with_its_place() {
     for shape in SHAPES {
         let code = code(shape, levels_accepted(shape) + 1);
-        let error = prepare(
-            &code,
-            &Options {
-                fresh: true,
-                is_binding: &is_binding,
-            },
-        )
-        .unwrap_err();
+        let error = prepare(&code, &Options { fresh: true, is_binding: &is_binding }).unwrap_err();
         assert_eq!(error.message, "code is nested too deeply", "{shape:?}");
         assert!((error.line, error.column) > (1, 1), "{shape:?}");
     }
@@ -181,19 +159,10 @@ fn long_flat_code_is_not_deep() {
     for (line, count) in [
         ("const a{} = f({}, [1, 2, 3], { b: 'c' });\n", 20_000),
         ("let a{} = b\nfoo(a{})\n", 20_000),
-        (
-            "function f{}(a, b) { if (a) { return b } else { return a / 2 } }\n",
-            20_000,
-        ),
-        (
-            "class C{} { m() { return `x${1}` } get n() { return /[\"'`]/.test(this) } }\n",
-            20_000,
-        ),
+        ("function f{}(a, b) { if (a) { return b } else { return a / 2 } }\n", 20_000),
+        ("class C{} { m() { return `x${1}` } get n() { return /[\"'`]/.test(this) } }\n", 20_000),
         ("let a{} = { 'b': [1, 2], c: { d: 1 } }\n", 20_000),
-        (
-            "let t{}: Map<string, number> = new Map<string, number>()\n",
-            20_000,
-        ),
+        ("let t{}: Map<string, number> = new Map<string, number>()\n", 20_000),
         ("if (a{}) b(); else c()\n", 20_000),
         ("await a{}()\n", 20_000),
         ("x.y{} = z\n", 20_000),
@@ -228,10 +197,7 @@ fn the_pass_is_linear() {
 
 #[test]
 fn large_broken_code_is_left_to_the_engine() {
-    let options = Options {
-        fresh: false,
-        is_binding: &is_binding,
-    };
+    let options = Options { fresh: false, is_binding: &is_binding };
     let code = format!("{} let b = 'x", "let a = 1;\n".repeat(10_000));
     assert_eq!(prepare(&code, &options).unwrap().code, code);
 }
@@ -265,12 +231,7 @@ fn mixture(parts: &[(&str, &str)], levels: usize) -> String {
     let nested: Vec<_> = parts.iter().cycle().take(levels).collect();
     let opens = nested.iter().map(|(open, _)| *open);
     let closes = nested.iter().rev().map(|(_, close)| *close);
-    ["const x = "]
-        .into_iter()
-        .chain(opens)
-        .chain(["a"])
-        .chain(closes)
-        .collect()
+    ["const x = "].into_iter().chain(opens).chain(["a"]).chain(closes).collect()
 }
 
 proptest! {

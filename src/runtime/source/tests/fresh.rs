@@ -75,15 +75,9 @@ fn nothing_persists() {
 
 #[test]
 fn a_last_promise_is_given_as_it_is() {
-    assert_eq!(
-        Session::fresh().eval("Promise.resolve(1) instanceof Promise"),
-        "true"
-    );
+    assert_eq!(Session::fresh().eval("Promise.resolve(1) instanceof Promise"), "true");
     assert_eq!(Session::fresh().eval("({ then: 5 })"), r#"{"then":5}"#);
-    assert_eq!(
-        Session::fresh().eval("let f = { then(done) { done(2) } }; f"),
-        "{}"
-    );
+    assert_eq!(Session::fresh().eval("let f = { then(done) { done(2) } }; f"), "{}");
 }
 
 #[test]
@@ -92,11 +86,7 @@ fn native_rules_hold() {
     assert!(session.eval("let a; let a").starts_with("SyntaxError"));
     assert!(session.eval("const a = 1; a = 2").starts_with("TypeError"));
     assert!(session.eval("return 1").starts_with("SyntaxError"));
-    assert!(
-        session
-            .eval("if (1) { try {} finally { return } }")
-            .starts_with("SyntaxError")
-    );
+    assert!(session.eval("if (1) { try {} finally { return } }").starts_with("SyntaxError"));
     assert!(session.eval("arguments").starts_with("ReferenceError"));
     assert!(session.eval("1 +").starts_with("SyntaxError"));
     assert!(session.eval("}); (() => {").starts_with("SyntaxError"));

@@ -30,30 +30,20 @@ impl Session {
     pub(super) fn new() -> Self {
         let context = Context::full(&Runtime::new().unwrap()).unwrap();
         context.with(|ctx| ctx.eval::<(), _>(PRELUDE).unwrap());
-        Self {
-            context,
-            fresh: false,
-        }
+        Self { context, fresh: false }
     }
 
     pub(super) fn fresh() -> Self {
-        Self {
-            fresh: true,
-            ..Self::new()
-        }
+        Self { fresh: true, ..Self::new() }
     }
 
     /// The value as JSON, or the error as `Name: message`.
     pub(super) fn eval(&self, code: &str) -> String {
-        self.try_eval(code)
-            .unwrap_or_else(|error| format!("SyntaxError: {error}"))
+        self.try_eval(code).unwrap_or_else(|error| format!("SyntaxError: {error}"))
     }
 
     fn try_eval(&self, code: &str) -> Result<String, SourceError> {
-        let options = Options {
-            fresh: self.fresh,
-            is_binding: &is_binding,
-        };
+        let options = Options { fresh: self.fresh, is_binding: &is_binding };
         let prepared = prepare(code, &options)?;
         let result = self.run(&prepared.code);
         if result.starts_with("SyntaxError")
@@ -66,10 +56,7 @@ impl Session {
 
     /// Line and column of the first frame of the stack a code gives as its value, mapped back.
     pub(super) fn thrown_at(&self, code: &str) -> (u32, u32) {
-        let options = Options {
-            fresh: self.fresh,
-            is_binding: &is_binding,
-        };
+        let options = Options { fresh: self.fresh, is_binding: &is_binding };
         let rescued = rescue(code, &options).unwrap();
         let prepared = rescued.unwrap_or_else(|| prepare(code, &options).unwrap());
         let stack = self.run(&prepared.code);
@@ -96,9 +83,7 @@ impl Session {
 
 fn place(stack: &str, positions: &Positions) -> (u32, u32) {
     let first_frame = stack.split("\\n").next().unwrap();
-    let mut numbers = first_frame
-        .trim_end_matches(|c: char| !c.is_ascii_digit())
-        .rsplit(':');
+    let mut numbers = first_frame.trim_end_matches(|c: char| !c.is_ascii_digit()).rsplit(':');
     let column = numbers.next().unwrap().parse().unwrap();
     let line = numbers.next().unwrap().parse().unwrap();
     positions.original(line, column)

@@ -9,10 +9,7 @@ fn declarations_are_seen_by_later_evals() {
         session.eval("const a = 1; let b = 2, c; var d = 4; function e() { return 5 } class F {}"),
         "undefined"
     );
-    assert_eq!(
-        session.eval("[a, b, typeof c, d, e(), typeof F]"),
-        r#"[1,2,"undefined",4,5,"function"]"#
-    );
+    assert_eq!(session.eval("[a, b, typeof c, d, e(), typeof F]"), r#"[1,2,"undefined",4,5,"function"]"#);
     assert_eq!(
         session.eval("const { x, y: [z], ...rest } = { x: 1, y: [2], w: 3 }; [x, z, rest]"),
         r#"[1,2,{"w":3}]"#
@@ -23,13 +20,7 @@ fn declarations_are_seen_by_later_evals() {
 #[test]
 fn declarations_may_be_repeated_with_another_kind() {
     let session = Session::new();
-    for code in [
-        "const a = 1; a",
-        "let a = 1; a",
-        "class a {}; 1",
-        "var a = 1; a",
-        "function a() {}; 1",
-    ] {
+    for code in ["const a = 1; a", "let a = 1; a", "class a {}; 1", "var a = 1; a", "function a() {}; 1"] {
         assert_eq!(session.eval(code), "1", "{code}");
     }
 }
@@ -47,10 +38,7 @@ fn let_without_a_value_resets() {
     session.eval("let a = 1, b = 2");
     assert_eq!(session.eval("let a, b = 3; typeof a + b"), r#""undefined3""#);
     session.eval("let a = 1");
-    assert_eq!(
-        session.eval("let a\n(function () {})()\ntypeof a"),
-        r#""undefined""#
-    );
+    assert_eq!(session.eval("let a\n(function () {})()\ntypeof a"), r#""undefined""#);
     session.eval("let a = 1");
     assert_eq!(session.eval("let a // c\n[1].length"), "1");
     assert_eq!(session.eval("typeof a"), r#""undefined""#);
@@ -59,10 +47,7 @@ fn let_without_a_value_resets() {
 #[test]
 fn a_declaration_that_throws_leaves_the_name_free() {
     let session = Session::new();
-    assert_eq!(
-        session.eval("const a = missing()"),
-        "ReferenceError: missing is not defined"
-    );
+    assert_eq!(session.eval("const a = missing()"), "ReferenceError: missing is not defined");
     assert_eq!(session.eval("const a = 1; a"), "1");
 }
 
@@ -70,10 +55,7 @@ fn a_declaration_that_throws_leaves_the_name_free() {
 fn the_last_expression_is_the_value() {
     let session = Session::new();
     for (code, value) in [
-        (
-            "const o = await Promise.resolve({ total: 142.5 }); o.total",
-            "142.5",
-        ),
+        ("const o = await Promise.resolve({ total: 142.5 }); o.total", "142.5"),
         ("5; class A {}", "5"),
         ("class A {}", "undefined"),
         ("5; let b = 1", "5"),
@@ -122,11 +104,7 @@ fn duplicates_in_one_eval_are_refused() {
         "const { a } = {}, b = 1; let [a] = []",
         "x: if (1) while (0) { switch (1) { case 1: var a } } let a",
     ] {
-        assert_eq!(
-            session.eval(code),
-            "SyntaxError: Identifier 'a' has already been declared",
-            "{code}"
-        );
+        assert_eq!(session.eval(code), "SyntaxError: Identifier 'a' has already been declared", "{code}");
     }
     assert_eq!(
         session.eval("let undefined"),
@@ -155,13 +133,7 @@ fn what_may_be_repeated_is_not_refused() {
 #[test]
 fn native_refusals_stand() {
     let session = Session::new();
-    for code in [
-        "const a",
-        "let let = 1",
-        "let a = 1; return a",
-        "let a = ;",
-        "const a = 1; new.target",
-    ] {
+    for code in ["const a", "let let = 1", "let a = 1; return a", "let a = ;", "const a = 1; new.target"] {
         assert!(session.eval(code).starts_with("SyntaxError"), "{code}");
     }
 }
@@ -194,27 +166,17 @@ fn assigning_a_const_throws_in_every_form() {
         let code = format!(
             "const a = 1; let caught; try {{ {write} }} catch (e) {{ caught = `${{e}}` }} [caught, a]"
         );
-        assert_eq!(
-            session.eval(&code),
-            r#"["TypeError: 'a' is read-only",1]"#,
-            "{write}"
-        );
+        assert_eq!(session.eval(&code), r#"["TypeError: 'a' is read-only",1]"#, "{write}");
     }
     assert_eq!(session.eval("const c = 1; c ||= 2; c ??= 3; c"), "1");
-    assert_eq!(
-        session.eval("const d = 1; let seen = 0; try { d = seen = 7 } catch {} seen"),
-        "7"
-    );
+    assert_eq!(session.eval("const d = 1; let seen = 0; try { d = seen = 7 } catch {} seen"), "7");
 }
 
 #[test]
 fn only_the_top_level_const_is_guarded() {
     let session = Session::new();
     assert_eq!(session.eval("const a = 1; (a => { a = 2; return a })(0)"), "2");
-    assert_eq!(
-        session.eval("const a = 1; { let a = 1; a = 3 } for (let a = 0; a < 1; a++); a"),
-        "1"
-    );
+    assert_eq!(session.eval("const a = 1; { let a = 1; a = 3 } for (let a = 0; a < 1; a++); a"), "1");
     assert_eq!(session.eval("const o = { a: 1 }; o.a = 2; o.a"), "2");
     assert_eq!(session.eval("class K {} K = 4; K"), "4");
     assert_eq!(session.eval("o = 5; o"), "5", "a later eval may assign it");
@@ -225,8 +187,5 @@ fn a_function_may_take_a_bindings_name() {
     let session = Session::new();
     assert_eq!(session.eval("function getOrder() { return 1 }\n(2)"), "2");
     assert_eq!(session.eval("shadow()"), "1");
-    assert_eq!(
-        session.eval("async function* getOrder() {}; shadow.name"),
-        r#""getOrder""#
-    );
+    assert_eq!(session.eval("async function* getOrder() {}; shadow.name"), r#""getOrder""#);
 }

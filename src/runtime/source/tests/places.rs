@@ -7,10 +7,7 @@ fn assert_place(session: &Session, code: &str) {
     let at = code.rfind("Error()").unwrap();
     let line_start = code[..at].rfind('\n').map_or(0, |line_break| line_break + 1);
     let line = code[..at].matches('\n').count() + 1;
-    let place = (
-        u32::try_from(line).unwrap(),
-        u32::try_from(at - line_start + 1).unwrap(),
-    );
+    let place = (u32::try_from(line).unwrap(), u32::try_from(at - line_start + 1).unwrap());
     assert_eq!(session.thrown_at(code), place, "{code}");
 }
 

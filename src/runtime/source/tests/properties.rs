@@ -24,47 +24,28 @@ fn declaration() -> impl Strategy<Value = Declaration> {
         Just(("{ var N = 1 }", false)),
         Just(("function N() {}", false)),
     ];
-    (
-        forms,
-        "[abcdé]",
-        prop_oneof![Just(";"), Just("\n"), Just(" // é\n"), Just("; /* é */ ")],
+    (forms, "[abcdé]", prop_oneof![Just(";"), Just("\n"), Just(" // é\n"), Just("; /* é */ ")]).prop_map(
+        |((form, lexical), name, end)| Declaration { text: form.replace('N', &name) + end, name, lexical },
     )
-        .prop_map(|((form, lexical), name, end)| Declaration {
-            text: form.replace('N', &name) + end,
-            name,
-            lexical,
-        })
 }
 
 fn prepared(code: &str, fresh: bool) -> Result<(String, super::super::Positions), SourceError> {
-    let prepared = prepare(
-        code,
-        &Options {
-            fresh,
-            is_binding: &is_binding,
-        },
-    )?;
+    let prepared = prepare(code, &Options { fresh, is_binding: &is_binding })?;
     Ok((prepared.code.into_owned(), prepared.positions))
 }
 
 fn has_duplicate(declarations: &[Declaration]) -> bool {
     let mut lexical = HashSet::new();
     let mut var = HashSet::new();
-    declarations.iter().any(
-        |Declaration {
-             name,
-             lexical: is_lexical,
-             ..
-         }| {
-            let taken = lexical.contains(name) || (*is_lexical && var.contains(name));
-            if *is_lexical {
-                lexical.insert(name)
-            } else {
-                var.insert(name)
-            };
-            taken
-        },
-    )
+    declarations.iter().any(|Declaration { name, lexical: is_lexical, .. }| {
+        let taken = lexical.contains(name) || (*is_lexical && var.contains(name));
+        if *is_lexical {
+            lexical.insert(name)
+        } else {
+            var.insert(name)
+        };
+        taken
+    })
 }
 
 proptest! {

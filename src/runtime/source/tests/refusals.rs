@@ -4,13 +4,8 @@ use super::super::{CODE_BYTES_MAX, Options, SourceError, prepare, rescue};
 use super::harness::is_binding;
 
 fn refusal(code: &str) -> Option<SourceError> {
-    let options = Options {
-        fresh: false,
-        is_binding: &is_binding,
-    };
-    prepare(code, &options)
-        .err()
-        .or_else(|| rescue(code, &options).err())
+    let options = Options { fresh: false, is_binding: &is_binding };
+    prepare(code, &options).err().or_else(|| rescue(code, &options).err())
 }
 
 #[test]
@@ -26,11 +21,7 @@ fn unsupported_constructs_are_named() {
         ("export type A = 1", "export", (1, 1)),
         ("export = 1", "export", (1, 1)),
         ("export * from 'a'", "export", (1, 1)),
-        (
-            "let a: number; namespace N { export const b = 1 }",
-            "namespaces",
-            (1, 16),
-        ),
+        ("let a: number; namespace N { export const b = 1 }", "namespaces", (1, 16)),
         ("module M { }", "namespaces", (1, 1)),
         ("@dec class A {}", "decorators", (1, 1)),
         ("class A {\n  @dec b() {} }", "decorators", (2, 3)),
@@ -45,12 +36,9 @@ fn unsupported_constructs_are_named() {
 
 #[test]
 fn the_words_alone_are_not_refused() {
-    for code in [
-        "const a = 'import x from y'",
-        "const b = await import('x')",
-        "let c = '@dec'",
-        "let namespace = 1",
-    ] {
+    for code in
+        ["const a = 'import x from y'", "const b = await import('x')", "let c = '@dec'", "let namespace = 1"]
+    {
         assert_eq!(refusal(code), None, "{code}");
     }
 }
@@ -63,18 +51,8 @@ fn duplicates_say_where() {
 
 #[test]
 fn broken_code_is_left_to_the_engine() {
-    let options = Options {
-        fresh: false,
-        is_binding: &is_binding,
-    };
-    for code in [
-        "let a = ;",
-        "let a = (",
-        "let a = 'x",
-        "class {",
-        "let `",
-        "const a = /* ",
-    ] {
+    let options = Options { fresh: false, is_binding: &is_binding };
+    for code in ["let a = ;", "let a = (", "let a = 'x", "class {", "let `", "const a = /* "] {
         assert_eq!(prepare(code, &options).unwrap().code, code);
         assert!(rescue(code, &options).unwrap().is_none(), "{code}");
     }
@@ -82,10 +60,7 @@ fn broken_code_is_left_to_the_engine() {
 
 #[test]
 fn string_members_do_not_count_on() {
-    assert_eq!(
-        refusal("enum E { A = 'x',\n B }").map(|error| (error.line, error.column)),
-        Some((2, 2))
-    );
+    assert_eq!(refusal("enum E { A = 'x',\n B }").map(|error| (error.line, error.column)), Some((2, 2)));
 }
 
 #[test]
@@ -97,25 +72,14 @@ fn parameter_properties_need_a_plain_super_call() {
 #[test]
 fn a_long_enum_name_does_not_multiply() {
     let code = format!("enum {} {{ {} }}", "E".repeat(1 << 16), "A,".repeat(1 << 12));
-    assert_eq!(
-        refusal(&code).map(|error| error.message),
-        Some("the enum is too large".to_owned())
-    );
+    assert_eq!(refusal(&code).map(|error| error.message), Some("the enum is too large".to_owned()));
 }
 
 #[test]
 fn code_is_refused_past_its_longest() {
     let longest = format!("let a{}", " ".repeat(CODE_BYTES_MAX - 5));
-    let options = Options {
-        fresh: false,
-        is_binding: &is_binding,
-    };
-    assert!(
-        prepare(&longest, &options)
-            .unwrap()
-            .code
-            .starts_with("var a = void 0;")
-    );
+    let options = Options { fresh: false, is_binding: &is_binding };
+    assert!(prepare(&longest, &options).unwrap().code.starts_with("var a = void 0;"));
     let error = prepare(&(longest + " "), &options).unwrap_err();
     assert_eq!(error.message, "code is too long");
 }
