@@ -3,6 +3,8 @@
 pub mod binding;
 #[cfg(feature = "client")]
 pub mod client;
+#[cfg(feature = "server")]
+pub mod config;
 pub mod limits;
 #[cfg(feature = "server")]
 pub mod observe;

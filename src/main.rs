@@ -1,10 +1,19 @@
-//! scomp-serve
-use scomp::server::Server;
-#[tokio::main(flavor = "current_thread")]
-async fn main() {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:7400").await.unwrap();
-    println!("listening on http://{}", listener.local_addr().unwrap());
-    let server = Server::builder().build().unwrap();
-    server.serve(listener).await.unwrap();
+//! The program `scomp-serve`: a runtime, and the command line in it.
+
+mod cli;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("scomp-serve: cannot start: {error}");
+            return ExitCode::from(1);
+        }
+    };
+    let code = runtime.block_on(cli::run());
+    // A read of stdin cannot be called off; waiting for it would keep a stopped program alive.
+    runtime.shutdown_background();
+    code
 }

@@ -28,7 +28,8 @@ macro_rules! part {
     };
 }
 
-static CORE: Part = part!("core": "primordials", "console", "timers", "platform", "units", "bindings");
+static CORE: Part =
+    part!("core": "primordials", "console", "timers", "platform", "units", "bindings", "guards");
 
 static UNITS: [Part; 7] = [
     part!("helpers": "helpers"),

@@ -178,6 +178,18 @@ impl Peer {
         }
     }
 
+    /// Whether every request of the client is answered.
+    pub fn is_idle(&self) -> bool {
+        self.inbound.is_empty()
+    }
+
+    /// The client will send nothing more: what waits for its answer is told so.
+    pub fn give_up_calls(&mut self) -> Vec<SessionCommand> {
+        self.sent.clear();
+        let gone = || ErrorObject::new(Kind::PeerGone, "the client has ended its side of the connection");
+        self.outbound.drain().map(|call| SessionCommand::Answer { call, outcome: Err(gone()) }).collect()
+    }
+
     /// The session has something for the client.
     pub fn on_event(&mut self, event: SessionEvent) -> Option<Effect> {
         match event {
@@ -234,6 +246,22 @@ mod tests {
     use super::*;
     use crate::scomp::methods::{Payload, Target};
     use serde_json::json;
+
+    #[test]
+    fn calls_to_a_client_that_sends_nothing_more_are_given_up_once() {
+        let mut peer = live();
+        peer.on_event(SessionEvent::Call {
+            call: 7,
+            target: Target::Binding("notify".into()),
+            payload: Payload::Input(Value::Null),
+        });
+        let given_up = peer.give_up_calls();
+        assert!(matches!(
+            given_up.as_slice(),
+            [SessionCommand::Answer { call: 7, outcome: Err(error) }] if error.is(Kind::PeerGone)
+        ));
+        assert!(peer.give_up_calls().is_empty());
+    }
 
     fn live() -> Peer {
         let mut peer = Peer::new(4);

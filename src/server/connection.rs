@@ -46,6 +46,8 @@ pub(crate) struct Terms {
     pub(crate) principal: Arc<Principal>,
     pub(crate) patience: Patience,
     pub(crate) stop: CancellationToken,
+    /// Whether the end of input is only that: what was asked before is still answered.
+    pub(crate) finishes: bool,
 }
 
 /// How a connection ends: with a close frame, or because nobody is there any more.
@@ -73,6 +75,8 @@ struct Connection<T> {
     over_quota: Option<QuotaExceeded>,
     last_heard: Instant,
     pinged: bool,
+    /// Nothing more comes in, but answers still go out.
+    input_ended: bool,
 }
 
 /// Serves a connection to its end. Only on a shard.
@@ -87,6 +91,7 @@ pub(crate) async fn drive<T: Transport>(transport: T, terms: Terms) {
         over_quota: None,
         last_heard: Instant::now(),
         pinged: false,
+        input_ended: false,
     };
     let end = connection.serve().await;
     if let Some(hold) = connection.hold.take() {
@@ -110,6 +115,19 @@ impl<T: Transport> Connection<T> {
             if let Err(end) = self.flush().await {
                 return end;
             }
+            if self.input_ended {
+                if self.peer.is_idle() {
+                    return End::Gone;
+                }
+                self.give_up_calls().await;
+            }
+        }
+    }
+
+    /// Nobody can answer any more, so no script is to wait for it.
+    async fn give_up_calls(&mut self) {
+        for command in self.peer.give_up_calls() {
+            self.pass_on(command).await;
         }
     }
 
@@ -131,7 +149,7 @@ impl<T: Transport> Connection<T> {
             biased;
             () = self.terms.stop.cancelled() => Input::Stop,
             event = events => Input::Event(event),
-            frame = self.transport.next() => Input::Frame(frame),
+            frame = self.transport.next(), if !self.input_ended => Input::Frame(frame),
             () = silence => Input::Silence,
         }
     }
@@ -147,6 +165,9 @@ impl<T: Transport> Connection<T> {
             Input::Event(event) => self.on_event(event).await?,
         }
         for _ in 0..FRAMES_PER_ROUND_MAX {
+            if self.input_ended {
+                break;
+            }
             match self.transport.next().now_or_never() {
                 Some(frame) => self.on_frame(frame).await?,
                 None => break,
@@ -176,6 +197,10 @@ impl<T: Transport> Connection<T> {
             Some(Ok(Frame::TooLong)) => {
                 let max = self.terms.directory.limits().message_bytes_max;
                 Err(End::Close(close_code::TOO_LONG, format!("a message may have {max} bytes")))
+            }
+            None if self.terms.finishes => {
+                self.input_ended = true;
+                Ok(())
             }
             Some(Ok(Frame::Closed { .. })) | None => Err(End::Gone),
             Some(Err(error)) => Err(match error.close_code() {

@@ -70,6 +70,7 @@ async fn scomp(State(state): State<Arc<ServerState>>, request: Request<Body>) ->
             principal,
             patience: state.patience,
             stop: state.stop.clone(),
+            finishes: false,
         };
         let span = tracing::info_span!("connection", number = state.connections.next_number());
         let drive = async move {

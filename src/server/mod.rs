@@ -8,6 +8,7 @@ mod connection;
 mod gate;
 mod http;
 mod metrics;
+mod services;
 pub mod settings;
 mod shards;
 mod tls;
@@ -30,6 +31,7 @@ use tower::ServiceExt as _;
 
 pub use connection::Patience;
 pub use gate::{Gate, GateError};
+pub use services::{Service, ServiceState, Services};
 pub use tls::{Tls, TlsError};
 
 use crate::binding::{Package, PackageError, Registry};
@@ -38,7 +40,7 @@ use crate::observe;
 use crate::observe::audit::Audit;
 use crate::runtime::shard::Weight;
 use crate::session::{Directory, SessionSettings};
-use crate::transport::{PairEnd, Transport, pair};
+use crate::transport::{self, PairEnd, Transport, pair};
 use capacity::{ConnectionSlot, Connections, Trimmer};
 use connection::Terms;
 use settings::ServerSettings;
@@ -73,6 +75,7 @@ pub(crate) struct ServerState {
 pub struct Server {
     state: Arc<ServerState>,
     shards: Arc<Shards>,
+    services: Services,
 }
 
 /// Collects what a server is made of.
@@ -182,6 +185,16 @@ impl Server {
 
     /// Serves a connection that somebody else made, for example over stdio. Returns when it is over.
     pub async fn serve_transport<T: Transport>(&self, transport: T) -> io::Result<()> {
+        self.serve_one(transport, false).await
+    }
+
+    /// Serves one session over stdin and stdout. After the end of input what was asked is still answered.
+    pub async fn serve_stdio(&self) -> io::Result<()> {
+        let line_bytes_max = self.state.directory.limits().message_bytes_max;
+        self.serve_one(transport::stdio(line_bytes_max), true).await
+    }
+
+    async fn serve_one<T: Transport>(&self, transport: T, finishes: bool) -> io::Result<()> {
         let shard = self.shards.least_loaded().ok_or_else(|| io::Error::other("no shard"))?;
         let patience = Patience { handshake: None, ping_after: None, idle_max: None };
         let terms = Terms {
@@ -189,6 +202,7 @@ impl Server {
             principal: self.state.gate.local(),
             patience,
             stop: self.state.stop.clone(),
+            finishes,
         };
         let (done_tx, done_rx) = tokio::sync::oneshot::channel::<()>();
         let weight = shard.weigh();
@@ -236,6 +250,16 @@ impl Server {
             .all(|info| !info.running && info.evals_queued == 0)
     }
 
+    /// Starts service scripts, each in a session of its own. Within a Tokio runtime.
+    pub fn start_services(&self, scripts: Vec<std::path::PathBuf>) {
+        self.services.start(self, scripts, &self.state.stop);
+    }
+
+    /// The service scripts and where they stand.
+    pub fn services(&self) -> &Services {
+        &self.services
+    }
+
     /// The sessions of this server.
     pub fn directory(&self) -> &Arc<Directory> {
         &self.state.directory
@@ -273,6 +297,13 @@ impl ServerBuilder {
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
+        self
+    }
+
+    /// The bindings to start from, such as those of a folder; what was added before is replaced.
+    #[must_use]
+    pub fn registry(mut self, registry: Registry) -> Self {
+        self.registry = registry;
         self
     }
 
@@ -363,6 +394,6 @@ impl ServerBuilder {
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
         });
-        Ok(Server { state, shards })
+        Ok(Server { state, shards, services: Services::default() })
     }
 }

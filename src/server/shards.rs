@@ -18,7 +18,7 @@ use crate::runtime::shard::Shard;
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// All shards of a server.
-pub struct Shards {
+pub(crate) struct Shards {
     live: Mutex<Vec<Shard>>,
     /// A second handle on each socket, by shard: what lives on a stuck shard cannot be closed there.
     sockets: Mutex<HashMap<usize, HashMap<u64, TcpStream>>>,
@@ -28,7 +28,7 @@ pub struct Shards {
 }
 
 /// Forgets its socket when dropped.
-pub struct SocketGuard {
+pub(crate) struct SocketGuard {
     shards: Arc<Shards>,
     shard: usize,
     number: u64,
@@ -44,7 +44,7 @@ impl Drop for SocketGuard {
 
 impl Shards {
     /// Starts `count` shards.
-    pub fn start(count: usize) -> io::Result<Arc<Self>> {
+    pub(crate) fn start(count: usize) -> io::Result<Arc<Self>> {
         let live = (0..count.max(1)).map(Shard::start).collect::<io::Result<Vec<_>>>()?;
         Ok(Arc::new(Self {
             next_shard: AtomicUsize::new(live.len()),
@@ -56,24 +56,24 @@ impl Shards {
     }
 
     /// The shard with the least on it.
-    pub fn least_loaded(&self) -> Option<Shard> {
+    pub(crate) fn least_loaded(&self) -> Option<Shard> {
         self.live.lock().iter().min_by_key(|shard| shard.load()).cloned()
     }
 
     /// Remembers a socket that goes to a shard.
-    pub fn keep(self: &Arc<Self>, shard: usize, socket: TcpStream) -> SocketGuard {
+    pub(crate) fn keep(self: &Arc<Self>, shard: usize, socket: TcpStream) -> SocketGuard {
         let number = self.next_socket.fetch_add(1, Ordering::Relaxed);
         self.sockets.lock().entry(shard).or_default().insert(number, socket);
         SocketGuard { shards: Arc::clone(self), shard, number }
     }
 
     /// How many shards were lost.
-    pub fn stuck(&self) -> usize {
+    pub(crate) fn stuck(&self) -> usize {
         self.stuck.load(Ordering::Relaxed)
     }
 
     /// Looks after the shards for as long as the server lives; `on_lost` hears of each that is lost.
-    pub fn watch(
+    pub(crate) fn watch(
         self: &Arc<Self>,
         stuck_after: Duration,
         on_lost: impl Fn(usize) + Send + 'static,

@@ -195,11 +195,6 @@ impl Directory {
             .account
             .open_session(self.limits.memory_bytes_max)
             .inspect_err(|exceeded| observe::refused(exceeded.resource.name()))?;
-        let mut sessions = self.sessions.lock();
-        if sessions.len() >= self.settings.sessions_max {
-            observe::refused("server-sessions");
-            return Err(busy("the server has too many sessions"));
-        }
         let scope = Arc::new(SessionScope {
             id: id.clone(),
             principal: Arc::clone(principal),
@@ -210,7 +205,19 @@ impl Directory {
             limits: Arc::clone(&self.limits),
             registry: Arc::clone(&self.registry),
         };
+        let full = || {
+            observe::refused("server-sessions");
+            busy("the server has too many sessions")
+        };
+        if self.len() >= self.settings.sessions_max {
+            return Err(full());
+        }
+        // Made before the lock is taken: it takes longer than everything that the lock is for.
         let (session, handle) = Session::new(parts).map_err(|error| busy(&error.to_string()))?;
+        let mut sessions = self.sessions.lock();
+        if sessions.len() >= self.settings.sessions_max {
+            return Err(full());
+        }
         let (tokens, token) = Tokens::new();
         sessions.insert(
             id.clone(),

@@ -66,19 +66,9 @@ impl Calls {
         std::mem::take(&mut self.asked)
     }
 
-    /// Whether something was asked.
-    pub(crate) fn has_asked(&self) -> bool {
-        !self.asked.is_empty()
-    }
-
     /// Takes the promise of a call.
     pub(crate) fn take(&mut self, call: u64) -> Option<Settlers> {
         self.waiting.remove(&call)
-    }
-
-    /// Whether the script waits for that call.
-    pub(crate) fn is_waiting(&self, call: u64) -> bool {
-        self.waiting.contains_key(&call)
     }
 
     /// How many it waits for.

@@ -5,13 +5,12 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use rquickjs::{
-    Ctx, Exception, Function, IntoJs, Object, Persistent, Promise, String as JsString, Value as JsValue,
-};
-use serde_json::{Value, json};
+use rquickjs::{Ctx, Exception, Function, Object, Persistent, Promise, String as JsString, Value as JsValue};
+use serde_json::{Map, Value, json};
 
 use super::super::value::{DecodeError, Decoder, EncodeError, Encoder, Fault};
-use super::{Callable, ConsoleLine, Guest, Holder, Origin, Owner, Reach, Settlers};
+use super::{Callable, ConsoleLine, FunctionSchemas, Guest, Holder, Origin, Owner, Reach, Settlers};
+use crate::binding::schema::Schema;
 use crate::rpc::{ErrorObject, Kind};
 use crate::scomp::methods::Payload;
 
@@ -71,6 +70,7 @@ fn install_calls<'js>(ctx: &Ctx<'js>, guest: &Rc<Guest>, host: &Object<'js>) -> 
     let state = Rc::clone(guest);
     let release = move |key: String, count: u64| {
         state.imports.borrow_mut().remove(&key);
+        state.import_schemas.borrow_mut().remove(&key);
         state.dropped.borrow_mut().push((key, count));
     };
     host.set("release", Function::new(ctx.clone(), release)?)?;
@@ -178,7 +178,11 @@ impl Guest {
                 }
             }
         }
-        self.open_call(ctx, (resolve, reject), Reach::Import(key), Payload::Args(encoded), handed)?;
+        let payload = match <[Value; 1]>::try_from(encoded) {
+            Ok([input]) => Payload::Input(input),
+            Err(arguments) => Payload::Args(arguments),
+        };
+        self.open_call(ctx, (resolve, reject), Reach::Import(key), payload, handed)?;
         Ok(promise)
     }
 
@@ -299,7 +303,20 @@ impl Guest {
             depth_max: self.limits.value_depth_max,
             ancestors: Vec::new(),
         };
-        encoder.top(value)
+        let encoded = encoder.top(value);
+        if encoded.is_err() {
+            self.take_back(holder, handed);
+        }
+        encoded
+    }
+
+    /// What was handed out in a value that is not sent after all.
+    fn take_back(&self, holder: Holder, handed: &mut Vec<String>) {
+        for id in handed.drain(..) {
+            let number = id.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or_default();
+            let gone = self.functions.borrow_mut().give_back(holder, number, 1);
+            drop(gone);
+        }
     }
 
     /// Builds a value for the script.
@@ -313,10 +330,41 @@ impl Guest {
             Ok(kit) => kit,
             Err(_) => return Ok(JsValue::new_undefined(ctx.clone())),
         };
-        let mut import = |id: &str, name: &str| self.import(ctx, &kit, origin, id, name);
+        let mut import = |id: &str, name: &str, fields: &Map<String, Value>| {
+            let key = self.import_key(origin, id);
+            if origin == Origin::Client {
+                self.note_schemas(&key, fields)?;
+            }
+            self.import(ctx, &kit, origin, (&key, name)).map_err(|error| {
+                if error.is_exception() {
+                    ctx.catch();
+                }
+                DecodeError::new("no room for one more function")
+            })
+        };
         let mut decoder =
             Decoder { ctx, kit: &kit, import: &mut import, depth_left: self.limits.value_depth_max };
         decoder.value(value)
+    }
+
+    fn import_key(&self, origin: Origin, id: &str) -> String {
+        match origin {
+            Origin::Host => id.to_owned(),
+            Origin::Client => format!("{}:{id}", self.attachment.get()),
+        }
+    }
+
+    /// A reference may say what it takes and gives; calls of it are checked.
+    fn note_schemas(&self, key: &str, fields: &Map<String, Value>) -> Result<(), DecodeError> {
+        let compile = |place: &str| match fields.get(place).map(Schema::compile).transpose() {
+            Ok(schema) => Ok(schema),
+            Err(error) => Err(DecodeError { message: error.message, path: error.path }.inside(place)),
+        };
+        let schemas = FunctionSchemas { input: compile("input")?, output: compile("output")? };
+        if schemas.input.is_some() || schemas.output.is_some() {
+            self.import_schemas.borrow_mut().insert(key.to_owned(), Rc::new(schemas));
+        }
+        Ok(())
     }
 
     fn import<'js>(
@@ -324,26 +372,21 @@ impl Guest {
         ctx: &Ctx<'js>,
         kit: &Object<'js>,
         origin: Origin,
-        id: &str,
-        name: &str,
+        (key, name): (&str, &str),
     ) -> rquickjs::Result<Function<'js>> {
         if origin == Origin::Host
-            && let Some(number) = id.strip_prefix("host:").and_then(|number| number.parse().ok())
+            && let Some(number) = key.strip_prefix("host:").and_then(|number| number.parse().ok())
             && let Some(Callable::Script(_, function)) = self.functions.borrow().get(Holder::Host, number)
         {
             return function.restore(ctx);
         }
-        let key = match origin {
-            Origin::Host => id.to_owned(),
-            Origin::Client => format!("{}:{id}", self.attachment.get()),
-        };
         {
             let mut imports = self.imports.borrow_mut();
-            if imports.len() >= self.limits.references_max && !imports.contains(&key) {
+            if imports.len() >= self.limits.references_max && !imports.contains_key(key) {
                 return Err(Exception::throw_range(ctx, "too many live function references"));
             }
-            imports.insert(key.clone());
+            *imports.entry(key.to_owned()).or_default() += 1;
         }
-        kit_function(kit, "importFunction")?.call((key, name.into_js(ctx)?))
+        kit_function(kit, "importFunction")?.call((key, name))
     }
 }

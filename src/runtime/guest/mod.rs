@@ -11,7 +11,7 @@ mod host;
 mod timers;
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,6 +20,7 @@ use rquickjs::{Object, Persistent, Value as JsValue};
 
 use super::meter::Meter;
 use crate::binding::Registry;
+use crate::binding::schema::Schema;
 use crate::limits::Limits;
 
 pub(crate) use calls::{Asked, Calls, Reach, Settlers};
@@ -60,8 +61,10 @@ pub(crate) struct Guest {
     pub(crate) timers: RefCell<Timers>,
     pub(crate) calls: RefCell<Calls>,
     pub(crate) functions: RefCell<Functions>,
-    /// Functions of the client or of handlers that the script holds.
-    pub(crate) imports: RefCell<HashSet<String>>,
+    /// Functions of the client or of handlers that the script holds, with how often each was received.
+    pub(crate) imports: RefCell<HashMap<String, u64>>,
+    /// What those say they take and give.
+    pub(crate) import_schemas: RefCell<HashMap<String, Rc<FunctionSchemas>>>,
     /// Of these, the ones that the collector dropped, with how often they were received.
     pub(crate) dropped: RefCell<Vec<(String, u64)>>,
     /// The number of the connection, which keeps the references of different ones apart.
@@ -72,6 +75,12 @@ pub(crate) struct Guest {
     pub(crate) kit: RefCell<Option<Persistent<Object<'static>>>>,
     pub(crate) epoch: Instant,
     pub(crate) eval_started: Cell<Instant>,
+}
+
+/// What a reference says it takes and gives.
+pub(crate) struct FunctionSchemas {
+    pub(crate) input: Option<Schema>,
+    pub(crate) output: Option<Schema>,
 }
 
 /// A promise that was rejected with nobody listening.
@@ -90,6 +99,7 @@ impl Guest {
             calls: RefCell::new(Calls::default()),
             functions: RefCell::new(Functions::new(limits.references_max)),
             imports: RefCell::default(),
+            import_schemas: RefCell::default(),
             dropped: RefCell::default(),
             attachment: Cell::new(0),
             client_bindings: RefCell::default(),

@@ -29,11 +29,8 @@ impl Session {
         let Attachment { number, events_tx, bindings } = attachment;
         let bindings: HashMap<String, ClientBinding> =
             bindings.into_iter().map(|binding| (binding.declaration.name.clone(), binding)).collect();
-        let guest = &self.engine.guest;
-        guest.attachment.set(number);
-        guest.console.borrow_mut().set_streaming(bindings.contains_key("console.write"));
         self.live = Some(Live { number, events_tx, bindings });
-        self.announce_bindings();
+        self.introduce_client();
         self.send_waiting_calls().await;
     }
 
@@ -54,8 +51,13 @@ impl Session {
         self.forget(held);
     }
 
-    /// Tells the script which bindings there are now, before anything else runs.
-    pub(crate) fn announce_bindings(&mut self) {
+    /// Tells the world of the script who its client is and which bindings there are now, before anything else runs.
+    pub(crate) fn introduce_client(&mut self) {
+        if let Some(live) = &self.live {
+            let guest = &self.engine.guest;
+            guest.attachment.set(live.number);
+            guest.console.borrow_mut().set_streaming(live.bindings.contains_key("console.write"));
+        }
         let client = self.live.iter().flat_map(|live| live.bindings.keys());
         let client: Vec<String> = client.filter(|name| !RESERVED.contains(&name.as_str())).cloned().collect();
         self.engine.guest.client_bindings.replace(client.iter().cloned().collect());
@@ -73,9 +75,10 @@ impl Session {
         for call in std::mem::take(&mut self.server_calls).into_values() {
             call.cancel();
         }
-        for key in self.engine.guest.imports.take() {
+        let imports = self.engine.guest.imports.take();
+        for (key, count) in imports {
             if let Some(reference) = self.own_reference(&key) {
-                self.emit(SessionEvent::Release { reference, count: u64::MAX }).await;
+                self.emit(SessionEvent::Release { reference, count }).await;
             }
         }
     }

@@ -1,12 +1,13 @@
 //! Calls that the session waits for: handlers at work for a script, and calls to the client.
 
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::super::guest::{Asked, Callable, Holder, Origin, Owner, Reach};
+use super::super::guest::{Asked, Callable, FunctionSchemas, Holder, Origin, Owner, Reach};
 use super::dispatch::Pending;
 use super::turn::Action;
 use super::{Inbox, Ready, Session};
@@ -122,14 +123,26 @@ impl Session {
 
     /// What is wrong with a call before it is sent.
     fn refuse_call(&self, target: &Target, payload: &Payload) -> Option<ErrorObject> {
-        let (Target::Binding(name), Payload::Input(input), Some(live)) = (target, payload, &self.live) else {
-            return None;
+        let live = self.live.as_ref()?;
+        let (name, checked) = match (target, payload) {
+            (Target::Binding(name), Payload::Input(input)) => {
+                let Some(binding) = live.bindings.get(name) else {
+                    let message = format!("the client has no binding {name}");
+                    return Some(ErrorObject::new(Kind::UnknownBinding, message));
+                };
+                (name, binding.input.as_ref()?.check(input))
+            }
+            (Target::Reference(id), Payload::Input(input)) => {
+                (id, self.schemas_of(id)?.input.as_ref()?.check(input))
+            }
+            (Target::Binding(_) | Target::Reference(_), Payload::Args(_)) => return None,
         };
-        let Some(binding) = live.bindings.get(name) else {
-            return Some(ErrorObject::new(Kind::UnknownBinding, format!("the client has no binding {name}")));
-        };
-        let failures = binding.input.as_ref()?.check(input).err()?;
-        Some(invalid(Kind::InvalidInput, name, "input", &failures))
+        checked.err().map(|failures| invalid(Kind::InvalidInput, name, "input", &failures))
+    }
+
+    fn schemas_of(&self, reference: &str) -> Option<Rc<FunctionSchemas>> {
+        let key = format!("{}:{reference}", self.live.as_ref()?.number);
+        self.engine.guest.import_schemas.borrow().get(&key).cloned()
     }
 
     /// The client came back: what waited for it is sent, if it still has the binding.
@@ -156,11 +169,17 @@ impl Session {
     }
 
     fn check_output(&self, target: &Target, value: Value) -> Result<Value, ErrorObject> {
-        let (Target::Binding(name), Some(live)) = (target, &self.live) else {
-            return Ok(value);
+        let (name, checked) = match target {
+            Target::Binding(name) => {
+                let binding = self.live.as_ref().and_then(|live| live.bindings.get(name));
+                (name, binding.and_then(|binding| binding.output.as_ref()).map(|schema| schema.check(&value)))
+            }
+            Target::Reference(id) => {
+                let schemas = self.schemas_of(id);
+                (id, schemas.and_then(|schemas| schemas.output.as_ref().map(|schema| schema.check(&value))))
+            }
         };
-        let schema = live.bindings.get(name).and_then(|binding| binding.output.as_ref());
-        match schema.map(|schema| schema.check(&value)) {
+        match checked {
             Some(Err(failures)) => Err(invalid(Kind::InvalidOutput, name, "output", &failures)),
             Some(Ok(())) | None => Ok(value),
         }

@@ -136,7 +136,7 @@ impl Session {
             let error = ErrorObject::new(Kind::Cancelled, "the eval was cancelled");
             ended.extend(self.drop_queued(is_meant, &error).await.iter().map(|id| json!(id)));
         }
-        Ok(json!({ "cancelled": ended }))
+        Ok(Value::Array(ended))
     }
 
     fn describe(&self) -> Value {

@@ -302,7 +302,7 @@ impl Session {
         };
         self.drop_world().await;
         self.engine = Rc::new(engine);
-        self.announce_bindings();
+        self.introduce_client();
         true
     }
 

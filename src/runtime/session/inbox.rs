@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::binding::HostRequest;
 use crate::binding::schema::Schema;
 use crate::rpc::{ErrorObject, Kind};
 use crate::scomp::declaration::Declaration;
@@ -31,8 +30,6 @@ pub(crate) enum Inbox {
     Command(u64, SessionCommand),
     /// The connection of that number is gone.
     Detach(u64),
-    /// A handler calls back.
-    Host(HostRequest),
     /// A server binding that the script called is done.
     CallDone(u64, Result<Value, ErrorObject>),
     /// A request of the client to a server binding is done.

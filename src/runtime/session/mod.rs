@@ -206,7 +206,6 @@ impl Session {
                     self.accept_command(command).await;
                 }
             }
-            Inbox::Host(request) => self.accept_host(request).await,
             Inbox::CallDone(call, outcome) => self.finish_server_call(call, outcome),
             Inbox::InvokeDone(number, outcome) => self.finish_server_invoke(number, outcome).await,
             Inbox::End(closing) => self.end(closing),

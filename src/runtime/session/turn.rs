@@ -90,7 +90,11 @@ fn run(engine: &Engine, dispatcher: &Rc<Dispatcher>, watches: &Watches, action: 
                 is_lost.set(!engine.recover_memory(ctx, &declared));
                 None
             }
-            Action::Jobs | Action::Forget(_) => None,
+            Action::Forget(functions) => {
+                drop(functions);
+                None
+            }
+            Action::Jobs => None,
         };
         match started {
             Some((_, Ok(watched))) => watches.borrow_mut().push(watched),

@@ -11,7 +11,7 @@ use super::edit::Edits;
 use super::parse::Parsed;
 
 /// Global object the engine provides: reads give the global of that name, writes throw a `TypeError`.
-pub const READONLY_GUARD: &str = "__readonly";
+pub(crate) const READONLY_GUARD: &str = "__readonly";
 
 pub(super) fn guard(parsed: &Parsed, edits: &mut Edits) {
     let consts = consts(parsed);

@@ -29,7 +29,7 @@ use std::borrow::Cow;
 
 use oxc_allocator::Allocator;
 
-pub use positions::Positions;
+pub(crate) use positions::Positions;
 
 use edit::Edits;
 use nesting::Nesting;
@@ -37,35 +37,35 @@ use parse::{Language, Parsed};
 
 /// Longest code that is parsed.
 /// The longest frame there is; a longer code can only come from inside the server, and is refused.
-pub const CODE_BYTES_MAX: usize = 16 << 20;
+pub(crate) const CODE_BYTES_MAX: usize = 16 << 20;
 
 /// How an eval wants its code to be run.
-pub struct Options<'a> {
+pub(crate) struct Options<'a> {
     /// Nothing the code declares persists.
-    pub fresh: bool,
+    pub(crate) fresh: bool,
     /// Whether a global of that name is a binding.
-    pub is_binding: &'a dyn Fn(&str) -> bool,
+    pub(crate) is_binding: &'a dyn Fn(&str) -> bool,
 }
 
 /// Code for the engine.
 #[derive(Debug)]
-pub struct Prepared<'a> {
+pub(crate) struct Prepared<'a> {
     /// Borrowed when it is the code as sent.
-    pub code: Cow<'a, str>,
+    pub(crate) code: Cow<'a, str>,
     /// From positions in `code` to positions in the code as sent.
-    pub positions: Positions,
+    pub(crate) positions: Positions,
 }
 
 /// A `SyntaxError` found before the engine saw the code.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct SourceError {
+pub(crate) struct SourceError {
     /// What is wrong.
-    pub message: String,
+    pub(crate) message: String,
     /// Line in the code as sent, from 1.
-    pub line: u32,
+    pub(crate) line: u32,
     /// Column in that line, from 1.
-    pub column: u32,
+    pub(crate) column: u32,
 }
 
 impl SourceError {
@@ -82,7 +82,7 @@ impl SourceError {
 }
 
 /// Prepares a code before the engine sees it.
-pub fn prepare<'a>(code: &'a str, options: &Options) -> Result<Prepared<'a>, SourceError> {
+pub(crate) fn prepare<'a>(code: &'a str, options: &Options) -> Result<Prepared<'a>, SourceError> {
     let unchanged = || Prepared { code: Cow::Borrowed(code), positions: Positions::default() };
     if !options.fresh && !scan::may_declare(code, options.is_binding) {
         return Ok(unchanged());
@@ -92,12 +92,12 @@ pub fn prepare<'a>(code: &'a str, options: &Options) -> Result<Prepared<'a>, Sou
 
 /// Prepares a code that `prepare` left as it was (`Cow::Borrowed`) and the engine then refused with a `SyntaxError`.
 /// `None`: it is not TypeScript either, and the engine's error stands.
-pub fn rescue<'a>(code: &'a str, options: &Options) -> Result<Option<Prepared<'a>>, SourceError> {
+pub(crate) fn rescue<'a>(code: &'a str, options: &Options) -> Result<Option<Prepared<'a>>, SourceError> {
     Ok(transform(code, options)?.filter(|prepared| matches!(prepared.code, Cow::Owned(_))))
 }
 
 /// The names that a code declares at its top level; none if it does not parse.
-pub fn declared_names(code: &str) -> Vec<String> {
+pub(crate) fn declared_names(code: &str) -> Vec<String> {
     if code.len() > CODE_BYTES_MAX || !matches!(nesting::measure(code), Nesting::Bounded) {
         return Vec::new();
     }

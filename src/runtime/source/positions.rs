@@ -11,7 +11,7 @@ const POSITION_ANCHORS_MAX: usize = 1 << 16;
 
 /// Maps generated positions back; the default maps each to itself.
 #[derive(Debug, Clone, Default)]
-pub struct Positions {
+pub(crate) struct Positions {
     anchors: Option<Arc<[Anchor]>>,
 }
 
@@ -26,12 +26,12 @@ struct Anchor {
 
 impl Positions {
     /// Whether every place is where it was.
-    pub fn is_identity(&self) -> bool {
+    pub(crate) fn is_identity(&self) -> bool {
         self.anchors.is_none()
     }
 
     /// The line and column in the code as sent; both count from 1.
-    pub fn original(&self, line: u32, column: u32) -> (u32, u32) {
+    pub(crate) fn original(&self, line: u32, column: u32) -> (u32, u32) {
         let Some(anchors) = &self.anchors else {
             return (line, column);
         };

@@ -26,11 +26,13 @@ pub(crate) struct DecodeError {
 }
 
 impl DecodeError {
-    fn new(message: impl Into<String>) -> Self {
+    /// Something wrong with the value itself.
+    pub(crate) fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), path: String::new() }
     }
 
-    fn inside(mut self, segment: &str) -> Self {
+    /// The same, one step further out.
+    pub(crate) fn inside(mut self, segment: &str) -> Self {
         self.path = format!("/{}{}", segment.replace('~', "~0").replace('/', "~1"), self.path);
         self
     }
@@ -38,14 +40,18 @@ impl DecodeError {
 
 type Decoded<'js> = Result<JsValue<'js>, DecodeError>;
 
+/// Makes the function for a reference.
+pub(crate) type Import<'a, 'js> =
+    dyn FnMut(&str, &str, &Map<String, Value>) -> Result<Function<'js>, DecodeError> + 'a;
+
 /// One value to build.
 pub(crate) struct Decoder<'a, 'js> {
     /// Where it will live.
     pub(crate) ctx: &'a Ctx<'js>,
     /// The functions that the prelude kept aside.
     pub(crate) kit: &'a Object<'js>,
-    /// Makes the function for a reference `(id, name)`.
-    pub(crate) import: &'a mut dyn FnMut(&str, &str) -> rquickjs::Result<Function<'js>>,
+    /// Makes the function for a reference: its id, its name, and all members of its tag.
+    pub(crate) import: &'a mut Import<'a, 'js>,
     /// How deep it may still be.
     pub(crate) depth_left: usize,
 }
@@ -114,8 +120,7 @@ impl<'js> Decoder<'_, 'js> {
             Some(Value::String(name)) => name,
             Some(_) => return Err(DecodeError::new("the name of a function must be a string").inside("name")),
         };
-        let function = (self.import)(id, name);
-        Ok(self.made(function)?.into_value())
+        Ok((self.import)(id, name, fields)?.into_value())
     }
 
     fn tagged(&mut self, tag: &str, payload: &Value) -> Decoded<'js> {

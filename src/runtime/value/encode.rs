@@ -348,7 +348,13 @@ impl<'js> Encoder<'_, 'js> {
         if thrown.is_uncatchable_error() {
             return EncodeError::new(Fault::Stopped);
         }
-        let header = self.kit_text("thrownHeader", thrown).unwrap_or_else(|_| "something".to_owned());
+        // Not through `kit_call`: near the end of the stack this fails too, and would come back here for ever.
+        let header = kit_function(self.kit, "thrownHeader").and_then(|header| header.call((thrown,)));
+        let header: String = match header {
+            Ok(header) => header,
+            Err(_) if self.ctx.catch().is_uncatchable_error() => return EncodeError::new(Fault::Stopped),
+            Err(_) => "something".to_owned(),
+        };
         EncodeError::unserializable(format!("reading it threw {header}"))
     }
 }

@@ -1,0 +1,144 @@
+//! Flags and subcommands. What they mean is with the command that takes them.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+const EXAMPLES: &str = "\
+Examples:
+  scomp-serve --bindings ./bindings             serve on ws://127.0.0.1:7400
+  scomp-serve --listen 127.0.0.1:0              let the system choose the port
+  scomp-serve --stdio                           one session over stdin and stdout
+  scomp-serve eval -e '1 + 1'                   evaluate, without a server
+  scomp-serve eval --url ws://127.0.0.1:7400 job.ts
+  scomp-serve repl                              evaluate line by line
+  scomp-serve check --bindings ./bindings       what is offered, and what is wrong
+  scomp-serve types --bindings ./bindings       TypeScript declarations of all bindings
+
+Settings come from flags, then SCOMP_* variables, then the file of --config, then defaults:
+  SCOMP_LISTEN, SCOMP_BINDINGS, SCOMP_SHARDS, SCOMP_DRAIN_MS, SCOMP_LIMITS_CPU_MS_MAX, …
+SCOMP_LOG sets what is logged to stderr, for example SCOMP_LOG=info,scomp=debug.
+
+Exit codes: 0 all is well; 1 the eval failed, problems were found, or running failed; 2 wrong usage or settings.";
+
+/// An eval server for agent harnesses: JavaScript in QuickJS sessions, typed bindings, one WebSocket.
+#[derive(Debug, Parser)]
+#[command(name = "scomp-serve", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    pub(super) command: Option<Command>,
+    #[command(flatten)]
+    pub(super) serve: ServeArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Evaluate code and print its value
+    Eval(EvalArgs),
+    /// Evaluate line by line
+    Repl(ReplArgs),
+    /// List the bindings of a folder and what is wrong with them
+    Check(CheckArgs),
+    /// Print TypeScript declarations of all bindings
+    Types(TypesArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct SettingsArgs {
+    /// Folder of the binding packages
+    #[arg(long, value_name = "DIR")]
+    pub(super) bindings: Option<PathBuf>,
+    /// Settings file (TOML)
+    #[arg(long, value_name = "FILE", env = "SCOMP_CONFIG")]
+    pub(super) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ServeArgs {
+    #[command(flatten)]
+    pub(super) settings: SettingsArgs,
+    /// Address and port to listen on; port 0 lets the system choose [default: 127.0.0.1:7400]
+    #[arg(long, value_name = "ADDR")]
+    pub(super) listen: Option<String>,
+    /// Speak over stdin and stdout, one message a line, instead of listening
+    #[arg(long)]
+    pub(super) stdio: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RemoteArgs {
+    /// Server to connect to, ws://… or wss://…
+    #[arg(long, value_name = "URL", env = "SCOMP_URL")]
+    pub(super) url: Option<String>,
+    /// Bearer token for the server
+    #[arg(long, value_name = "TOKEN", env = "SCOMP_TOKEN", hide_env_values = true)]
+    pub(super) token: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Without --url the code runs in a server inside this program.")]
+pub(super) struct EvalArgs {
+    /// The code itself
+    #[arg(
+        short = 'e',
+        long = "eval",
+        value_name = "CODE",
+        conflicts_with = "file",
+        allow_hyphen_values = true
+    )]
+    pub(super) code: Option<String>,
+    /// File with the code; `-`, or nothing, is stdin
+    #[arg(value_name = "FILE")]
+    pub(super) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) remote: RemoteArgs,
+    /// Print the value in its wire form, as JSON; the console goes to stderr
+    #[arg(long)]
+    pub(super) json: bool,
+    /// End the eval after so many milliseconds
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) timeout_ms: Option<u64>,
+    #[command(flatten)]
+    pub(super) settings: SettingsArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Without --url it looks for a server at ws://127.0.0.1:7400, and starts its own if there is none."
+)]
+pub(super) struct ReplArgs {
+    #[command(flatten)]
+    pub(super) remote: RemoteArgs,
+    #[command(flatten)]
+    pub(super) settings: SettingsArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CheckArgs {
+    #[command(flatten)]
+    pub(super) settings: SettingsArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct TypesArgs {
+    #[command(flatten)]
+    pub(super) settings: SettingsArgs,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_flags_do_not_contradict_each_other() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn code_and_file_exclude_each_other() {
+        assert!(Arguments::try_parse_from(["scomp-serve", "eval", "-e", "1", "x.js"]).is_err());
+        assert!(Arguments::try_parse_from(["scomp-serve", "eval", "-e", "-1"]).is_ok());
+        assert!(Arguments::try_parse_from(["scomp-serve", "eval", "-"]).is_ok());
+    }
+}

@@ -1,0 +1,88 @@
+//! `scomp-serve check`: what a folder offers, where each binding comes from, and what is wrong.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use scomp::binding::Registry;
+use scomp::config::Overrides;
+
+use super::args::CheckArgs;
+use super::bindings::{self, PackageInfo};
+use super::{Failure, output};
+
+/// Prints the bindings, or the problems.
+pub(super) async fn run(args: &CheckArgs) -> Result<(), Failure> {
+    let settings = args.settings.load(Overrides::default())?;
+    let Some(dir) = settings.bindings else {
+        return Err(Failure::Usage("check: --bindings DIR is needed".to_owned()));
+    };
+    match bindings::load_bindings(&dir).await {
+        Ok(loaded) => output::print(&overview(&loaded.registry, &loaded.packages, &loaded.services)),
+        Err(problems) => {
+            eprintln!("{}", bindings::listed(&problems));
+            eprintln!("{}", counted(problems.len(), "problem"));
+            Err(Failure::Reported)
+        }
+    }
+}
+
+/// The packages with their files and bindings, then the services, then how many there are.
+fn overview(registry: &Registry, packages: &[PackageInfo], services: &[PathBuf]) -> String {
+    let mut text = String::new();
+    for package in packages {
+        let _ = writeln!(text, "{} ({})", package.name, package.origin.display());
+        for name in &package.bindings {
+            let _ = writeln!(text, "  {name} [{}]", effects(registry, name));
+        }
+    }
+    for service in services {
+        let _ = writeln!(text, "service {}", service.display());
+    }
+    let counts = [
+        counted(packages.len(), "package"),
+        counted(registry.iter().count(), "binding"),
+        counted(services.len(), "service"),
+    ];
+    let _ = writeln!(text, "{}, no problems", counts.join(", "));
+    text
+}
+
+fn effects(registry: &Registry, name: &str) -> String {
+    let declared = registry.get(name).map(|binding| binding.declaration.effects.join(", "));
+    declared.filter(|effects| !effects.is_empty()).unwrap_or_else(|| "no effects declared".to_owned())
+}
+
+fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scomp::binding::{BindingLimits, Package, handler};
+    use scomp::scomp::declaration::Declaration;
+
+    #[test]
+    fn bindings_are_listed_under_their_package_with_their_effects() {
+        let nothing = || handler(|_input, _call| async { Ok(serde_json::Value::Null) });
+        let mut get = Declaration::named("orders.get");
+        get.effects = vec!["read".to_owned(), "external".to_owned()];
+        let package = Package::new("orders").with(get, BindingLimits::default(), nothing()).with(
+            Declaration::named("orders.ping"),
+            BindingLimits::default(),
+            nothing(),
+        );
+        let mut registry = Registry::default();
+        package.register(&mut registry).unwrap();
+        let packages = [PackageInfo {
+            name: "orders".to_owned(),
+            origin: "b/orders/declaration.json".into(),
+            bindings: vec!["orders.get".to_owned(), "orders.ping".to_owned()],
+        }];
+        assert_eq!(
+            overview(&registry, &packages, &["b/services/tick.js".into()]),
+            "orders (b/orders/declaration.json)\n  orders.get [read, external]\n  orders.ping [no effects declared]\n\
+             service b/services/tick.js\n1 package, 2 bindings, 1 service, no problems\n"
+        );
+    }
+}

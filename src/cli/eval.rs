@@ -1,0 +1,121 @@
+//! `scomp-serve eval`: runs one code and prints its value.
+
+use std::io::{self, IsTerminal, Read};
+
+use scomp::client::{Client, ClientError, ConsoleLine, EvalOutput, EvalParams};
+use scomp::config::Overrides;
+use scomp::transport::{TransportError, close_code};
+
+use super::args::EvalArgs;
+use super::inspect::{Style, inspect, is_undefined};
+use super::link::{self, Link, PrintLine};
+use super::report::{self, Source};
+use super::signals::Signals;
+use super::{Failure, log, output};
+
+/// Evaluates, and prints the value to stdout or the error to stderr.
+pub(super) async fn run(args: &EvalArgs) -> Result<(), Failure> {
+    let settings = args.settings.load(Overrides::default())?;
+    log::start_quietly(&settings.log)?;
+    let (name, code) = source(args)?;
+    let print: PrintLine = if args.json { print_aside } else { print_console };
+    let link = match &args.remote.url {
+        Some(url) => Link::remote(url, &args.remote, print).await.map_err(|error| link::failed(&error))?,
+        None => Link::in_process(&settings, print).await?,
+    };
+    let params = EvalParams {
+        code: code.clone(),
+        timeout_ms: args.timeout_ms,
+        name: Some(name.clone()),
+        ..EvalParams::default()
+    };
+    let printed = match run_code(&link.client, params).await {
+        Ok(output) => {
+            link.console.finish(&output.console, output.console_dropped);
+            print_value(&output, args.json)
+        }
+        Err(error) => {
+            link.console.finish(&error.console(), report::console_dropped(&error));
+            eprintln!(
+                "{}",
+                report::describe(&error, Source { name: &name, code: &code }, Style::for_stderr())
+            );
+            Err(Failure::Reported)
+        }
+    };
+    link.client.close().await;
+    printed
+}
+
+/// Runs code. Ctrl-C cancels it, and its outcome then says so; a second Ctrl-C no longer waits for that.
+pub(super) async fn run_code(client: &Client, params: EvalParams) -> Result<EvalOutput, ClientError> {
+    let mut interrupts = Signals::to_interrupt().map_err(TransportError::from)?;
+    let mut pending = client.start_eval(params).await?;
+    let mut is_cancelled = false;
+    loop {
+        tokio::select! {
+            outcome = &mut pending => return outcome,
+            _name = interrupts.next() => {
+                if is_cancelled {
+                    let reason = "given up by a second Ctrl-C".to_owned();
+                    return Err(ClientError::Closed { code: close_code::ABNORMAL, reason });
+                }
+                is_cancelled = true;
+                let (client, id) = (client.clone(), pending.id());
+                // Apart, so that a server that does not answer can still be left. Its failure shows in the outcome.
+                tokio::spawn(async move { client.cancel(Some(id)).await });
+            }
+        }
+    }
+}
+
+/// The name of the code in stack traces, and the code.
+fn source(args: &EvalArgs) -> Result<(String, String), Failure> {
+    if let Some(code) = &args.code {
+        return Ok(("[eval]".to_owned(), code.clone()));
+    }
+    match &args.file {
+        Some(file) if file.as_os_str() != "-" => {
+            let shown = file.display().to_string();
+            let code =
+                std::fs::read_to_string(file).map_err(|error| Failure::Usage(format!("{shown}: {error}")))?;
+            Ok((shown, code))
+        }
+        None if io::stdin().is_terminal() => {
+            Err(Failure::Usage("eval: expected -e CODE, a FILE, or code on stdin".to_owned()))
+        }
+        Some(_) | None => {
+            let mut code = String::new();
+            let read = io::stdin().read_to_string(&mut code);
+            read.map_err(|error| Failure::Usage(format!("stdin: {error}")))?;
+            Ok(("[stdin]".to_owned(), code))
+        }
+    }
+}
+
+/// A text stands as it is, so that it can be piped; `undefined` is no answer worth a line.
+fn print_value(output: &EvalOutput, json: bool) -> Result<(), Failure> {
+    let value = &output.value;
+    if json {
+        return output::print_line(&value.to_string());
+    }
+    match value.as_str() {
+        Some(text) => output::print_line(text),
+        None if is_undefined(value) => Ok(()),
+        None => output::print_line(&inspect(value, Style::for_stdout())),
+    }
+}
+
+/// As a terminal shows a console: warnings and errors aside, the rest in line with the output.
+pub(super) fn print_console(line: &ConsoleLine) {
+    match line.level.as_str() {
+        "warn" | "error" => print_aside(line),
+        // A reader that has gone misses nothing.
+        _ => drop(output::print_line(&line.text)),
+    }
+}
+
+/// Keeps stdout for the value.
+fn print_aside(line: &ConsoleLine) {
+    eprintln!("{}", line.text);
+}

@@ -1,0 +1,156 @@
+//! How `eval` and `repl` reach a server: by its URL, or by starting one inside this program.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use scomp::binding::Registry;
+use scomp::client::{Builder, Client, ClientError, ConsoleLine};
+use scomp::config::Settings;
+use scomp::server::Server;
+use scomp::transport::TransportError;
+use serde_json::json;
+
+use super::args::RemoteArgs;
+use super::{Failure, bindings};
+
+/// A server from its settings.
+pub(super) fn build(settings: &Settings, registry: Registry) -> Result<Server, Failure> {
+    let builder = Server::builder()
+        .registry(registry)
+        .limits(settings.limits.clone())
+        .sessions(settings.sessions.clone())
+        .shards(settings.shards);
+    builder.build().map_err(|error| Failure::Run(error.to_string()))
+}
+
+/// A connected client that prints the console of scripts as it comes.
+pub(super) struct Link {
+    pub(super) client: Client,
+    pub(super) console: Console,
+    /// The server inside this program, if there is one; it ends with the link.
+    _server: Option<Server>,
+}
+
+impl Link {
+    /// Connects to a server by its URL.
+    pub(super) async fn remote(
+        url: &str,
+        remote: &RemoteArgs,
+        print: PrintLine,
+    ) -> Result<Self, ClientError> {
+        let console = Console::new(print);
+        let mut builder = introduced(&console);
+        if let Some(token) = &remote.token {
+            builder = builder.token(token.clone());
+        }
+        Ok(Self { client: builder.connect(url).await?, console, _server: None })
+    }
+
+    /// Starts a server inside this program; it takes one session, so it has one thread.
+    pub(super) async fn in_process(settings: &Settings, print: PrintLine) -> Result<Self, Failure> {
+        let registry = bindings::load_if_any(settings.bindings.as_deref())
+            .await
+            .map_err(|problems| Failure::Usage(bindings::listed(&problems)))?;
+        let settings = Settings { shards: 1, ..settings.clone() };
+        let server = build(&settings, registry)?;
+        let console = Console::new(print);
+        let connected = introduced(&console).connect_transport(server.connect()).await;
+        Ok(Self { client: connected.map_err(|error| failed(&error))?, console, _server: Some(server) })
+    }
+}
+
+/// A failure to connect, in the words of the command line.
+pub(super) fn failed(error: &ClientError) -> Failure {
+    Failure::Run(error.to_string())
+}
+
+/// Whether nobody listens there, as opposed to somebody who refuses us.
+pub(super) fn is_absent(error: &ClientError) -> bool {
+    matches!(error, ClientError::Transport(TransportError::Unreachable { .. } | TransportError::Io(_)))
+}
+
+fn introduced(console: &Console) -> Builder {
+    let console = console.clone();
+    Client::builder()
+        .metadata(json!({"client": {"name": "scomp-serve", "version": env!("CARGO_PKG_VERSION")}}))
+        .on_console(move |line| console.streamed(&line))
+}
+
+/// Prints one line of a script's console.
+pub(super) type PrintLine = fn(&ConsoleLine);
+
+/// Prints each line of the console once, although it comes twice: as it is printed, and with the eval's answer.
+///
+/// The two ways may overtake each other, so it counts: lines that the answer brought first are skipped when they come.
+#[derive(Clone)]
+pub(super) struct Console {
+    counts: Arc<Mutex<Counts>>,
+    print: PrintLine,
+}
+
+#[derive(Default)]
+struct Counts {
+    /// Lines that came as they were printed since the last answer.
+    streamed: usize,
+    /// Lines that an answer brought before they came by themselves.
+    overtaken: usize,
+}
+
+impl Console {
+    fn new(print: PrintLine) -> Self {
+        Self { counts: Arc::default(), print }
+    }
+
+    fn streamed(&self, line: &ConsoleLine) {
+        let mut counts = self.counts.lock();
+        if counts.overtaken > 0 {
+            counts.overtaken -= 1;
+            return;
+        }
+        counts.streamed += 1;
+        (self.print)(line);
+    }
+
+    /// An eval is over: what its answer has beyond the lines that came is printed now.
+    pub(super) fn finish(&self, lines: &[ConsoleLine], dropped: u64) {
+        let mut counts = self.counts.lock();
+        let rest = lines.get(counts.streamed..).unwrap_or_default();
+        rest.iter().for_each(self.print);
+        counts.overtaken += rest.len();
+        counts.streamed = counts.streamed.saturating_sub(lines.len());
+        if dropped > 0 {
+            eprintln!("({dropped} more lines of the console were dropped)");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    thread_local! {
+        static PRINTED: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    }
+
+    fn note(line: &ConsoleLine) {
+        PRINTED.with_borrow_mut(|printed| printed.push(line.text.clone()));
+    }
+
+    fn line(text: &str) -> ConsoleLine {
+        serde_json::from_value(json!({"level": "log", "text": text})).unwrap()
+    }
+
+    #[test]
+    fn every_line_is_printed_once_whichever_way_comes_first() {
+        let console = Console::new(note);
+        let [a, b, c, d] = ["a", "b", "c", "d"].map(line);
+        console.streamed(&a);
+        console.finish(&[a, b.clone()], 0);
+        console.streamed(&b);
+        console.streamed(&c);
+        console.finish(&[c, d.clone()], 0);
+        console.streamed(&d);
+        assert_eq!(PRINTED.take(), ["a", "b", "c", "d"]);
+    }
+}

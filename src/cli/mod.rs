@@ -1,0 +1,86 @@
+//! The command line: what can be asked for, and with which exit code it ends.
+//!
+//! 0: it went well. 1: the eval failed, the check found problems, or something broke while running. 2: the command
+//! line or the settings are wrong. Only answers go to stdout; everything about them goes to stderr.
+
+mod args;
+mod bindings;
+mod check;
+mod eval;
+mod inspect;
+mod link;
+mod log;
+mod output;
+mod repl;
+mod report;
+mod serve;
+mod signals;
+mod types;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Arguments, Command};
+use scomp::config::{ConfigError, Settings};
+
+/// Why a command ends with something other than 0.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    /// The command line or the settings are wrong.
+    #[error("{0}")]
+    Usage(String),
+    /// Something went wrong while running.
+    #[error("{0}")]
+    Run(String),
+    /// What is wrong has been said already.
+    #[error("failed")]
+    Reported,
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
+impl Failure {
+    fn code(&self) -> u8 {
+        match self {
+            Self::Usage(_) => 2,
+            Self::Run(_) | Self::Reported => 1,
+        }
+    }
+}
+
+/// Does what the command line says.
+pub(crate) async fn run() -> ExitCode {
+    let arguments = Arguments::parse();
+    let outcome = match arguments.command {
+        None => serve::run(&arguments.serve).await,
+        Some(Command::Eval(eval)) => eval::run(&eval).await,
+        Some(Command::Repl(repl)) => repl::run(&repl).await,
+        Some(Command::Check(check)) => check::run(&check).await,
+        Some(Command::Types(types)) => types::run(&types).await,
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if !matches!(failure, Failure::Reported) {
+                eprintln!("scomp-serve: {failure}");
+            }
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+impl args::SettingsArgs {
+    /// The settings from the file, the environment and the command line.
+    fn load(&self, overrides: scomp::config::Overrides) -> Result<Settings, Failure> {
+        let overrides = scomp::config::Overrides { bindings: self.bindings.clone(), ..overrides };
+        // A variable that is not Unicode cannot be one of ours.
+        let environment = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        Ok(Settings::load(self.config.as_deref(), environment, overrides)?)
+    }
+}

@@ -1,0 +1,110 @@
+//! `scomp-serve`: the server itself, on a socket or over stdin and stdout, until it is told to stop.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use scomp::config::{Overrides, Settings};
+use scomp::server::Server;
+use tokio::net::TcpListener;
+
+use super::args::ServeArgs;
+use super::signals::Signals;
+use super::{Failure, bindings, link, log, output};
+
+/// Serves until a signal comes, or, over stdio, until the input ends.
+pub(super) async fn run(args: &ServeArgs) -> Result<(), Failure> {
+    let settings =
+        args.settings.load(Overrides { listen: args.listen.clone(), bindings: None, stdio: args.stdio })?;
+    log::start(&settings.log)?;
+    let mut signals =
+        Signals::to_stop().map_err(|error| Failure::Run(format!("cannot watch for signals: {error}")))?;
+    let drain_max = Duration::from_millis(settings.drain_ms);
+    if settings.stdio {
+        let server = start(&settings).await?;
+        return until_stopped(&server, server.serve_stdio(), drain_max, &mut signals).await;
+    }
+    let addresses = resolve(&settings.listen).await?;
+    refuse_open_doors(&settings, &addresses)?;
+    let server = start(&settings).await?;
+    let cannot = |error: io::Error| Failure::Run(format!("cannot listen on {}: {error}", settings.listen));
+    let listener = TcpListener::bind(addresses.as_slice()).await.map_err(cannot)?;
+    let address = listener.local_addr().map_err(cannot)?;
+    output::print_line(&format!("listening on http://{address}"))?;
+    tracing::info!(%address, shards = settings.shards, "serving");
+    until_stopped(&server, server.serve(listener), drain_max, &mut signals).await
+}
+
+async fn start(settings: &Settings) -> Result<Server, Failure> {
+    let registry = bindings::load_if_any(settings.bindings.as_deref())
+        .await
+        .map_err(|problems| Failure::Usage(bindings::listed(&problems)))?;
+    link::build(settings, registry)
+}
+
+async fn resolve(listen: &str) -> Result<Vec<SocketAddr>, Failure> {
+    let wrong = |reason: String| Failure::Usage(format!("listen: {listen:?}: {reason}; expected HOST:PORT"));
+    let addresses: Vec<SocketAddr> =
+        tokio::net::lookup_host(listen).await.map_err(|error| wrong(error.to_string()))?.collect();
+    if addresses.is_empty() {
+        return Err(wrong("no address".to_owned()));
+    }
+    Ok(addresses)
+}
+
+/// Whoever reaches the port can run code, so a port that others can reach needs to know who they are.
+fn refuse_open_doors(settings: &Settings, addresses: &[SocketAddr]) -> Result<(), Failure> {
+    let public = addresses.iter().find(|address| !address.ip().to_canonical().is_loopback());
+    match public {
+        Some(address) if !settings.demands_authentication() => Err(Failure::Usage(format!(
+            "listen: {address} can be reached from other machines, but nobody has to authenticate; \
+             listen on 127.0.0.1, or configure authentication"
+        ))),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Runs `serving` to its end, or until a signal: then running evals get `drain_max`. A second signal cuts that short.
+async fn until_stopped(
+    server: &Server,
+    serving: impl Future<Output = io::Result<()>>,
+    drain_max: Duration,
+    signals: &mut Signals,
+) -> Result<(), Failure> {
+    let mut serving = std::pin::pin!(serving);
+    tokio::select! {
+        served = &mut serving => {
+            served.map_err(|error| Failure::Run(format!("serving failed: {error}")))?;
+            server.stop(Duration::ZERO).await;
+            return Ok(());
+        }
+        name = signals.next() => tracing::info!(signal = name, "stopping"),
+    }
+    let stopping = async {
+        // The connection over stdio writes its last answers while the server stops.
+        let (_served, ()) = tokio::join!(serving, server.stop(drain_max));
+    };
+    tokio::select! {
+        () = stopping => Ok(()),
+        _again = signals.next() => Err(Failure::Run("stopped at once by a second signal".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(address: &str) -> Result<(), Failure> {
+        refuse_open_doors(&Settings::default(), &[address.parse().unwrap()])
+    }
+
+    #[test]
+    fn only_loopback_is_served_without_authentication() {
+        for address in ["127.0.0.1:0", "127.8.8.8:1", "[::1]:7400", "[::ffff:127.0.0.1]:1"] {
+            assert!(judged(address).is_ok(), "{address}");
+        }
+        for address in ["0.0.0.0:7400", "[::]:7400", "192.168.1.2:1", "8.8.8.8:1"] {
+            assert!(matches!(judged(address), Err(Failure::Usage(_))), "{address}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Signals, watched from the moment they are asked for: none gets lost between two waits.
+
+use std::io;
+
+/// Signals that are waited for instead of ending the program.
+pub(super) struct Signals {
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+    /// Only where the program has something to finish; elsewhere this signal ends it.
+    #[cfg(unix)]
+    terminate: Option<tokio::signal::unix::Signal>,
+}
+
+#[cfg(unix)]
+impl Signals {
+    /// Those that ask a server to stop.
+    pub(super) fn to_stop() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self { terminate: Some(signal(SignalKind::terminate())?), ..Self::to_interrupt()? })
+    }
+
+    /// Ctrl-C alone.
+    pub(super) fn to_interrupt() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: None })
+    }
+
+    /// Waits for one and gives its name.
+    pub(super) async fn next(&mut self) -> &'static str {
+        let terminated = async {
+            match &mut self.terminate {
+                Some(terminate) => terminate.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = terminated => "SIGTERM",
+        }
+    }
+}
+
+#[cfg(not(unix))]
+impl Signals {
+    /// Those that ask a server to stop.
+    pub(super) fn to_stop() -> io::Result<Self> {
+        Ok(Self {})
+    }
+
+    /// Ctrl-C alone.
+    pub(super) fn to_interrupt() -> io::Result<Self> {
+        Ok(Self {})
+    }
+
+    /// Waits for one and gives its name.
+    pub(super) async fn next(&mut self) -> &'static str {
+        match tokio::signal::ctrl_c().await {
+            Ok(()) => "Ctrl-C",
+            Err(_) => std::future::pending().await,
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! `scomp-serve types`: TypeScript declarations of all bindings, for a model or an editor.
+
+use scomp::binding::typescript;
+use scomp::config::Overrides;
+
+use super::args::TypesArgs;
+use super::{Failure, bindings, output};
+
+/// Prints the declarations.
+pub(super) async fn run(args: &TypesArgs) -> Result<(), Failure> {
+    let settings = args.settings.load(Overrides::default())?;
+    let registry = bindings::load_if_any(settings.bindings.as_deref())
+        .await
+        .map_err(|problems| Failure::Run(bindings::listed(&problems)))?;
+    let declarations: Vec<_> = registry.iter().map(|binding| binding.declaration.clone()).collect();
+    output::print(&typescript::declarations(&declarations))
+}

@@ -1,0 +1,248 @@
+//! The operator's settings: a TOML file, then `SCOMP_*` variables, then flags; the later one wins.
+//!
+//! One struct holds them all and refuses unknown keys, so a typing error is found at start. Each layer is checked when
+//! it is laid on, so that an error can name the file or the variable that is to blame.
+
+mod environment;
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::limits::Limits;
+use crate::session::SessionSettings;
+
+/// Where to listen unless told otherwise: this machine only.
+pub const LISTEN_DEFAULT: &str = "127.0.0.1:7400";
+
+/// How long running evals get when the server stops, in milliseconds.
+const DRAIN_MS_DEFAULT: u64 = 10_000;
+
+/// Longest settings file that is read: a person writes it, so more is some other file by mistake.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// All settings of the program.
+///
+/// The tables of whoever decides over access (`[auth]`, `[tls]`, `[origins]`) belong here too, as further fields.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Address and port; port 0 lets the system choose.
+    pub listen: String,
+    /// The folder of the binding packages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bindings: Option<PathBuf>,
+    /// Whether stdin and stdout are spoken to instead of a socket.
+    pub stdio: bool,
+    /// How many threads run scripts; as many as there are cores unless told otherwise.
+    pub shards: usize,
+    /// How long running evals get when the server stops, in milliseconds.
+    pub drain_ms: u64,
+    /// The limits of sessions and connections.
+    pub limits: Limits,
+    /// How long sessions live and how many there may be.
+    pub sessions: SessionSettings,
+    /// What is logged, and how.
+    pub log: LogSettings,
+}
+
+/// What is logged, and how.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LogSettings {
+    /// The form of a line.
+    pub format: LogFormat,
+    /// A level, or directives such as `info,scomp=debug`.
+    pub level: String,
+}
+
+/// The form of a line of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For programs: one object a line.
+    Json,
+}
+
+/// What the command line says, where it says something.
+#[derive(Debug, Clone, Default)]
+pub struct Overrides {
+    /// See [`Settings::listen`].
+    pub listen: Option<String>,
+    /// See [`Settings::bindings`].
+    pub bindings: Option<PathBuf>,
+    /// See [`Settings::stdio`]; a flag can only turn it on.
+    pub stdio: bool,
+}
+
+/// What is wrong with the settings.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("{}: {message}", file.display())]
+    Unreadable {
+        /// As it was given.
+        file: PathBuf,
+        /// What went wrong.
+        message: String,
+    },
+    /// The file says something that is not understood.
+    #[error("{}: {message}", file.display())]
+    File {
+        /// As it was given.
+        file: PathBuf,
+        /// Where in it, which key, and what is wrong.
+        message: String,
+    },
+    /// A variable of the environment says something that is not understood.
+    #[error("environment variable {variable}: {message}")]
+    Variable {
+        /// Its name.
+        variable: String,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// The values do not make sense.
+    #[error("{key}: {message}")]
+    Value {
+        /// The setting.
+        key: &'static str,
+        /// What is wrong and what was expected.
+        message: String,
+    },
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            listen: LISTEN_DEFAULT.to_owned(),
+            bindings: None,
+            stdio: false,
+            shards: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            drain_ms: DRAIN_MS_DEFAULT,
+            limits: Limits::default(),
+            sessions: SessionSettings::default(),
+            log: LogSettings::default(),
+        }
+    }
+}
+
+impl Default for LogSettings {
+    fn default() -> Self {
+        Self { format: LogFormat::Text, level: "info".to_owned() }
+    }
+}
+
+impl Settings {
+    /// Lays the layers over each other: defaults, the file, the environment, the command line.
+    pub fn load(
+        file: Option<&Path>,
+        environment: impl IntoIterator<Item = (String, String)>,
+        overrides: Overrides,
+    ) -> Result<Self, ConfigError> {
+        let table = file.map(read).transpose()?.unwrap_or_default();
+        let mut settings = environment::overlay(table, environment)?;
+        settings.listen = overrides.listen.unwrap_or(settings.listen);
+        settings.bindings = overrides.bindings.or(settings.bindings);
+        settings.stdio |= overrides.stdio;
+        settings.check()?;
+        Ok(settings)
+    }
+
+    /// Whether whoever comes in has to say who it is. No setting demands that, so nobody has to.
+    pub fn demands_authentication(&self) -> bool {
+        false
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        if self.shards == 0 {
+            return Err(ConfigError::Value {
+                key: "shards",
+                message: "expected at least 1, got 0".to_owned(),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The keys of a file, checked; the environment may still change them.
+fn read(file: &Path) -> Result<toml::Table, ConfigError> {
+    let unreadable = |message: String| ConfigError::Unreadable { file: file.to_owned(), message };
+    let bytes = std::fs::metadata(file).map_err(|error| unreadable(error.to_string()))?.len();
+    if bytes > FILE_BYTES_MAX {
+        return Err(unreadable(format!("a settings file has at most {FILE_BYTES_MAX} bytes")));
+    }
+    let text = std::fs::read_to_string(file).map_err(|error| unreadable(error.to_string()))?;
+    // Read as settings first: that error, unlike the table's, shows the line.
+    toml::from_str::<Settings>(&text)
+        .and_then(|_settings| toml::from_str(&text))
+        .map_err(|error| ConfigError::File { file: file.to_owned(), message: error.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variables(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn file(test: &str, text: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("scomp-config-{test}-{}.toml", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    #[test]
+    fn without_anything_the_defaults_hold() {
+        let settings = Settings::load(None, [], Overrides::default()).unwrap();
+        assert_eq!(settings, Settings::default());
+        assert_eq!(settings.listen, "127.0.0.1:7400");
+    }
+
+    #[test]
+    fn a_flag_beats_a_variable_beats_the_file_beats_the_default() {
+        let file =
+            file("order", "listen = '127.0.0.1:1'\ndrain_ms = 1\nshards = 3\n[limits]\ncpu_ms_max = 7\n");
+        let environment = variables(&[("SCOMP_LISTEN", "127.0.0.1:2"), ("SCOMP_DRAIN_MS", "2")]);
+        let overrides = Overrides { listen: Some("127.0.0.1:3".to_owned()), ..Overrides::default() };
+        let settings = Settings::load(Some(&file), environment, overrides).unwrap();
+        assert_eq!((settings.listen.as_str(), settings.drain_ms), ("127.0.0.1:3", 2));
+        assert_eq!((settings.shards, settings.limits.cpu_ms_max), (3, 7));
+        assert_eq!(settings.limits.wall_ms_max, Limits::default().wall_ms_max);
+        std::fs::remove_file(file).unwrap();
+    }
+
+    #[test]
+    fn an_unknown_key_is_named_with_its_file() {
+        for (text, key) in [("lisen = 'x'\n", "lisen"), ("[limits]\ncpu_max = 1\n", "cpu_max")] {
+            let file = file(key, text);
+            let message = Settings::load(Some(&file), [], Overrides::default()).unwrap_err().to_string();
+            assert!(message.contains(key) && message.contains(&*file.to_string_lossy()), "{message}");
+            std::fs::remove_file(file).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_type_is_shown_with_its_line() {
+        let file = file("type", "[limits]\ncpu_ms_max = 'many'\n");
+        let message = Settings::load(Some(&file), [], Overrides::default()).unwrap_err().to_string();
+        assert!(message.contains("line 2") && message.contains("cpu_ms_max"), "{message}");
+        std::fs::remove_file(file).unwrap();
+    }
+
+    #[test]
+    fn a_server_without_threads_is_refused() {
+        let refused = Settings::load(None, variables(&[("SCOMP_SHARDS", "0")]), Overrides::default());
+        assert_eq!(refused.unwrap_err().to_string(), "shards: expected at least 1, got 0");
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_named() {
+        let missing = Path::new("/nonexistent/scomp.toml");
+        let message = Settings::load(Some(missing), [], Overrides::default()).unwrap_err().to_string();
+        assert!(message.starts_with("/nonexistent/scomp.toml: "), "{message}");
+    }
+}

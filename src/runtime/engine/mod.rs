@@ -1,0 +1,186 @@
+//! One QuickJS runtime with one context: the world of one session.
+//!
+//! Everything here runs inside a turn, on its coroutine. What comes out are wire values and errors, never JavaScript.
+
+mod settle;
+mod start;
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rquickjs::{Context, Ctx, Function, Object, Persistent, Promise, Runtime, Value as JsValue};
+use serde_json::Value;
+
+use super::guest::{self, Asked, Guest, Holder, Origin, Owner, kit_function};
+use super::meter::Verdict;
+use super::prelude;
+use super::source::Positions;
+use super::thrown::SourceMap;
+use super::{slice, stack};
+use crate::binding::Registry;
+use crate::limits::Limits;
+use crate::rpc::ErrorObject;
+
+/// Memory that must be free after the limit was hit for the context to be worth keeping.
+const MEMORY_RESERVE_BYTES: i64 = 1 << 20;
+
+/// Could not make a context.
+#[derive(Debug, thiserror::Error)]
+#[error("no room for another JavaScript context: {0}")]
+pub(crate) struct EngineError(#[from] rquickjs::Error);
+
+/// The answer to a call, and who gave it.
+pub(crate) type CallAnswer = (Result<Value, ErrorObject>, Origin);
+
+/// Takes a call that the script made; an answer that is there at once spares the way round.
+pub(crate) type Dispatch = dyn Fn(Asked) -> Option<CallAnswer>;
+
+/// Something whose promise is awaited on behalf of somebody outside.
+pub(crate) struct Watched {
+    pub(crate) owner: Owner,
+    pub(crate) promise: Persistent<Promise<'static>>,
+    pub(crate) name: String,
+    pub(crate) positions: Positions,
+    /// For whom functions in the value are handed out.
+    pub(crate) holder: Holder,
+}
+
+impl Watched {
+    pub(super) fn map(&self) -> SourceMap<'_> {
+        SourceMap { name: &self.name, positions: &self.positions }
+    }
+}
+
+/// What a look at something watched shows.
+pub(crate) enum Look {
+    /// It is not over.
+    Pending,
+    /// It gave a promise, which is watched now in its place.
+    Again,
+    /// It is over.
+    Over(Settled),
+}
+
+/// How something watched ended.
+pub(crate) struct Settled {
+    pub(crate) owner: Owner,
+    pub(crate) outcome: Result<Value, ErrorObject>,
+    /// The functions in the value that a handler now holds.
+    pub(crate) handed: Vec<String>,
+}
+
+/// The code of an eval and what belongs to it.
+pub(crate) struct Source {
+    pub(crate) code: String,
+    pub(crate) name: String,
+    pub(crate) fresh: bool,
+}
+
+/// The world of one session. The fields are dropped in this order.
+pub(crate) struct Engine {
+    pub(crate) guest: Rc<Guest>,
+    context: Context,
+    runtime: Runtime,
+}
+
+impl Engine {
+    /// A fresh world.
+    pub(crate) fn new(limits: Arc<Limits>, registry: Arc<Registry>) -> Result<Self, EngineError> {
+        let runtime = Runtime::new()?;
+        runtime.set_max_stack_size(limits.stack_bytes_max);
+        let context = Context::full(&runtime)?;
+        let guest = Guest::new(limits, registry);
+        context.with(|ctx| -> rquickjs::Result<()> {
+            let host = guest::install(&ctx, &guest)?;
+            let kit = prelude::install(&ctx, host).inspect_err(|_| {
+                tracing::error!(thrown = ?ctx.catch(), "the prelude does not start");
+            })?;
+            guest.kit.replace(Some(Persistent::save(&ctx, kit)));
+            Ok(())
+        })?;
+        runtime.set_memory_limit(guest.limits.memory_bytes_max);
+        let state = Rc::clone(&guest);
+        runtime.set_interrupt_handler(Some(Box::new(move || interrupt(&state))));
+        let state = Rc::clone(&guest);
+        runtime.set_host_promise_rejection_tracker(Some(Box::new(move |ctx, promise, reason, handled| {
+            state.track_rejection(&ctx, promise, reason, handled);
+        })));
+        Ok(Self { guest, context, runtime })
+    }
+
+    /// Enters the context from the stack that we are on.
+    pub(crate) fn enter<R>(&self, work: impl FnOnce(&Ctx<'_>) -> R) -> R {
+        self.context.with(|ctx| {
+            stack::update_top(&ctx);
+            work(&ctx)
+        })
+    }
+
+    /// Tells the script which bindings there are now.
+    pub(crate) fn set_bindings<'a>(
+        &self,
+        ctx: &Ctx<'_>,
+        names: impl Iterator<Item = &'a str>,
+    ) -> rquickjs::Result<()> {
+        let mut flat: Vec<String> = Vec::new();
+        for name in names {
+            flat.push(name.split('.').count().to_string());
+            flat.extend(name.split('.').map(str::to_owned));
+            flat.push(name.to_owned());
+        }
+        self.kit(ctx, "setBindings")?.call((flat,))
+    }
+
+    /// Whether jobs are left over.
+    pub(crate) fn has_jobs(&self) -> bool {
+        self.runtime.is_job_pending()
+    }
+
+    /// Frees what it can after the memory limit was hit; `false` when there is still no room to work.
+    pub(crate) fn recover_memory(&self, ctx: &Ctx<'_>, declared: &[String]) -> bool {
+        let globals: Object<'_> = ctx.globals();
+        for name in declared {
+            let cleared = globals.set(name.as_str(), JsValue::new_undefined(ctx.clone()));
+            self.ignore(ctx, cleared);
+        }
+        ctx.run_gc();
+        let limit = i64::try_from(self.guest.limits.memory_bytes_max).unwrap_or(i64::MAX);
+        stack::memory_used(ctx) + MEMORY_RESERVE_BYTES.min(limit / 8) <= limit
+    }
+
+    /// Bytes of the JavaScript heap in use.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.context.with(|ctx| u64::try_from(stack::memory_used(&ctx)).unwrap_or_default())
+    }
+
+    pub(super) fn kit<'js>(&self, ctx: &Ctx<'js>, name: &str) -> rquickjs::Result<Function<'js>> {
+        kit_function(&self.guest.kit(ctx)?, name)
+    }
+
+    pub(super) fn ignore<T>(&self, ctx: &Ctx<'_>, result: rquickjs::Result<T>) {
+        if let Err(error) = result
+            && error.is_exception()
+        {
+            ctx.catch();
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.guest.clear();
+    }
+}
+
+/// QuickJS asks every so often whether to go on.
+fn interrupt(guest: &Guest) -> bool {
+    match guest.meter.poll(Instant::now()) {
+        Verdict::Continue => false,
+        Verdict::Stop => true,
+        Verdict::Suspend => {
+            slice::suspend();
+            guest.meter.stopped().is_some()
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! What happens until something that runs is over: answers, timers, jobs, and the look at its promise.
+
+use rquickjs::promise::PromiseState;
+use rquickjs::{Ctx, Function, Object, Persistent, Promise, Value as JsValue};
+use serde_json::Value;
+
+use super::super::guest::{Holder, Origin};
+use super::super::stack;
+use super::super::thrown::{self, SourceMap};
+use super::super::value::{EncodeError, Fault};
+use super::{CallAnswer, Dispatch, Engine, Look, Settled, Watched};
+use crate::limits::Limits;
+use crate::rpc::{ErrorObject, Kind};
+
+impl Engine {
+    /// Settles a call that the script waits for.
+    pub(crate) fn settle(&self, ctx: &Ctx<'_>, call: u64, (outcome, origin): CallAnswer) {
+        let Some(settlers) = self.guest.calls.borrow_mut().take(call) else {
+            return;
+        };
+        let settled = match outcome {
+            Ok(value) => match self.guest.decode(ctx, &value, origin) {
+                Ok(value) => {
+                    settlers.resolve.restore(ctx).and_then(|resolve| resolve.call::<_, ()>((value,)))
+                }
+                Err(error) => {
+                    let error = ErrorObject::new(Kind::InvalidOutput, error.message).with("path", error.path);
+                    self.reject(ctx, settlers.reject, &error, origin)
+                }
+            },
+            Err(error) => self.reject(ctx, settlers.reject, &error, origin),
+        };
+        self.ignore(ctx, settled);
+    }
+
+    fn reject(
+        &self,
+        ctx: &Ctx<'_>,
+        reject: Persistent<Function<'static>>,
+        error: &ErrorObject,
+        origin: Origin,
+    ) -> rquickjs::Result<()> {
+        let thrown = self.guest.thrown_from(ctx, error, origin)?;
+        reject.restore(ctx)?.call((thrown,))
+    }
+
+    /// Runs the callback of a timer; what it throws goes to the console.
+    pub(crate) fn fire_timer(&self, ctx: &Ctx<'_>, timer: u64) {
+        let fired = self.kit(ctx, "fireTimer").and_then(|fire| fire.call::<_, ()>((timer,)));
+        if let Err(error) = fired
+            && error.is_exception()
+        {
+            let thrown = ctx.catch();
+            if !thrown.is_uncatchable_error() {
+                let text = self.guest.describe(ctx, thrown);
+                self.guest.print("error", format!("Uncaught {text}"));
+            }
+        }
+    }
+
+    /// Runs jobs until `main` is settled, nothing is left to do, or the script is stopped.
+    pub(crate) fn run_jobs(&self, ctx: &Ctx<'_>, main: Option<&Promise<'_>>, dispatch: &Dispatch) {
+        let is_over = || {
+            self.guest.meter.stopped().is_some()
+                || main.is_some_and(|promise| promise.state() != PromiseState::Pending)
+        };
+        while !is_over() {
+            if ctx.execute_pending_job() {
+                continue;
+            }
+            let asked = self.guest.calls.borrow_mut().take_asked();
+            let mut settled_any = false;
+            for asked in asked {
+                let call = asked.call;
+                if let Some(answer) = dispatch(asked) {
+                    self.settle(ctx, call, answer);
+                    settled_any = true;
+                }
+            }
+            if !settled_any {
+                break;
+            }
+        }
+        // What was asked before the end is still to be sent.
+        let asked = self.guest.calls.borrow_mut().take_asked();
+        for asked in asked {
+            let call = asked.call;
+            if let Some(answer) = dispatch(asked) {
+                self.settle(ctx, call, answer);
+            }
+        }
+    }
+
+    /// How a watched promise ended, if it has. A promise inside is awaited in its place.
+    pub(crate) fn look_at(&self, ctx: &Ctx<'_>, watched: &mut Watched) -> Look {
+        let Ok(promise) = watched.promise.clone().restore(ctx) else {
+            return Look::Pending;
+        };
+        let mut handed = Vec::new();
+        let outcome = match promise.result::<Object<'_>>() {
+            None => return Look::Pending,
+            Some(Ok(result)) => match result.get::<_, JsValue<'_>>("value") {
+                Ok(value) if value.is_promise() => match self.wrap(ctx, value) {
+                    Ok(promise) => {
+                        watched.promise = Persistent::save(ctx, promise);
+                        return Look::Again;
+                    }
+                    Err(error) => Err(self.failure(ctx, error, &watched.map())),
+                },
+                Ok(value) => self.encode_outcome(ctx, &value, watched.holder, &mut handed),
+                Err(error) => Err(self.failure(ctx, error, &watched.map())),
+            },
+            Some(Err(error)) => {
+                self.forget_rejection(ctx, promise.as_value());
+                Err(self.failure(ctx, error, &watched.map()))
+            }
+        };
+        Look::Over(Settled { owner: watched.owner, outcome, handed })
+    }
+
+    /// A promise of `{value}`, which is what an eval gives.
+    pub(super) fn wrap<'js>(&self, ctx: &Ctx<'js>, value: JsValue<'js>) -> rquickjs::Result<Promise<'js>> {
+        self.kit(ctx, "settle")?.call((value,))
+    }
+
+    fn encode_outcome<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        value: &JsValue<'js>,
+        holder: Holder,
+        handed: &mut Vec<String>,
+    ) -> Result<Value, ErrorObject> {
+        self.guest
+            .encode(ctx, value, holder, handed)
+            .map_err(|error| encode_failure(&error, &self.guest.limits))
+    }
+
+    /// The error for what was thrown.
+    pub(super) fn failure(&self, ctx: &Ctx<'_>, error: rquickjs::Error, map: &SourceMap<'_>) -> ErrorObject {
+        if !error.is_exception() {
+            return ErrorObject::new(Kind::Internal, error.to_string());
+        }
+        let thrown = ctx.catch();
+        // With no memory left QuickJS cannot even make the error, and throws null.
+        if thrown.is_null() && self.is_out_of_memory(ctx) {
+            return ErrorObject::new(Kind::MemoryLimit, "InternalError: out of memory");
+        }
+        thrown::describe(ctx, &self.guest, thrown, map)
+    }
+
+    fn is_out_of_memory(&self, ctx: &Ctx<'_>) -> bool {
+        let used = stack::memory_used(ctx);
+        let limit = i64::try_from(self.guest.limits.memory_bytes_max).unwrap_or(i64::MAX);
+        used > limit - limit / 8
+    }
+
+    /// Reports the rejections that nobody handled by the end of the turn.
+    pub(crate) fn report_rejections(&self, ctx: &Ctx<'_>) {
+        for rejection in self.guest.rejections.take() {
+            if let Ok(reason) = rejection.reason.restore(ctx) {
+                let text = self.guest.describe(ctx, reason);
+                self.guest.print("error", format!("Uncaught (in promise) {text}"));
+            }
+        }
+    }
+
+    fn forget_rejection<'js>(&self, ctx: &Ctx<'js>, promise: &JsValue<'js>) {
+        self.guest
+            .rejections
+            .borrow_mut()
+            .retain(|known| known.promise.clone().restore(ctx).is_ok_and(|known| known != *promise));
+    }
+}
+
+fn encode_failure(error: &EncodeError, limits: &Limits) -> ErrorObject {
+    match &error.fault {
+        Fault::Unserializable(why) => {
+            ErrorObject::new(Kind::Unserializable, format!("the value cannot be sent: {why}"))
+                .with("path", error.path())
+        }
+        Fault::TooLarge => {
+            let max = limits.result_bytes_max;
+            ErrorObject::new(Kind::ResultTooLarge, format!("the value is larger than {max} bytes of JSON"))
+        }
+        Fault::TooManyRefs => {
+            let max = limits.references_max;
+            ErrorObject::new(Kind::TooManyRefs, format!("more than {max} live function references"))
+        }
+        Fault::Stopped => ErrorObject::new(Kind::Timeout, "stopped while the value was read"),
+    }
+}
