@@ -20,17 +20,23 @@ const HELD_RETRY: Duration = Duration::from_secs(1);
 #[serde(default, deny_unknown_fields)]
 pub struct Quotas {
     /// Sessions, detached ones included.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sessions_max: Option<usize>,
     /// Evals that wait for their turn, over all sessions.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub queued_evals_max: Option<usize>,
     /// CPU time of scripts. A whole minute's worth may be used at once; what is overdrawn is waited out.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_seconds_per_minute: Option<f64>,
     /// JavaScript heap, over all sessions. Each session counts with its limit, used or not, so that an admitted
     /// session never fails for what its neighbours do.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes_max: Option<usize>,
     /// Messages of the client, over all connections.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub messages_per_second: Option<f64>,
     /// Messages that may come at once; absent: those of one second.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub messages_burst: Option<f64>,
 }
 

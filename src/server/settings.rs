@@ -3,11 +3,13 @@
 //! One place, so that the program embeds these tables as they are: `[auth]`, `[origins]`, `[quotas]`, `[tls]`,
 //! `[audit]`, `[server]`. Secrets never stand here: a token is known by its hash alone.
 
+use std::io;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use crate::binding::Policy;
+use crate::observe::audit::Audit;
 use crate::quota::Quotas;
 
 /// `[auth]`: who may come in. Without any token everybody may, and then only from this machine.
@@ -17,6 +19,7 @@ pub struct AuthSettings {
     /// The known tokens.
     pub tokens: Vec<TokenSettings>,
     /// A TOML file with more `[[tokens]]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
 }
 
@@ -32,7 +35,7 @@ pub struct TokenSettings {
     #[serde(default)]
     pub policy: Policy,
     /// How much its principal may use; absent: `[quotas]`.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quotas: Option<Quotas>,
 }
 
@@ -59,6 +62,7 @@ pub struct TlsSettings {
 #[serde(default, deny_unknown_fields)]
 pub struct AuditSettings {
     /// The file; absent: no record is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
     /// At this size the file is set aside and a new one begun.
     pub max_bytes: u64,
@@ -69,6 +73,16 @@ pub struct AuditSettings {
 impl Default for AuditSettings {
     fn default() -> Self {
         Self { path: None, max_bytes: 64 << 20, keep: 8 }
+    }
+}
+
+impl AuditSettings {
+    /// Opens the file, if there is to be one.
+    pub fn open(&self) -> io::Result<Audit> {
+        match &self.path {
+            Some(path) => Audit::open(path, self.max_bytes, self.keep),
+            None => Ok(Audit::default()),
+        }
     }
 }
 

@@ -43,6 +43,12 @@ pub enum GateError {
         /// Whose.
         principal: String,
     },
+    /// The token file has none, which would let everybody in.
+    #[error("the token file {} has no tokens", path.display())]
+    NoTokens {
+        /// Which.
+        path: PathBuf,
+    },
     /// The environment gives a token without characters.
     #[error("{TOKEN_VARIABLE} is empty: give it a token, or unset it")]
     EmptyToken,
@@ -91,6 +97,9 @@ impl Gate {
         let mut entries = auth.tokens.clone();
         if let Some(path) = &auth.file {
             entries.extend(read_file(path)?);
+            if entries.is_empty() {
+                return Err(GateError::NoTokens { path: path.clone() });
+            }
         }
         let mut accounts = HashMap::new();
         for entry in entries {

@@ -98,6 +98,16 @@ fn the_environment_adds_a_token_and_a_file() {
 }
 
 #[test]
+fn a_token_file_without_tokens_does_not_open_the_gate() {
+    let path = std::env::temp_dir().join(format!("scomp-no-tokens-{}.toml", std::process::id()));
+    std::fs::write(&path, "# none yet\n").unwrap();
+    let auth = AuthSettings { tokens: Vec::new(), file: Some(path.clone()) };
+    let made = Gate::new(&auth, OriginSettings::default(), &Quotas::default());
+    std::fs::remove_file(&path).unwrap();
+    assert!(matches!(made, Err(GateError::NoTokens { .. })));
+}
+
+#[test]
 fn bad_settings_say_what_is_wrong() {
     let with = |sha256: &str| AuthSettings {
         tokens: vec![TokenSettings { sha256: sha256.to_owned(), ..TokenSettings::of_token("ann", "x") }],
