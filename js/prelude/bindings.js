@@ -18,8 +18,11 @@ const nameFunction = (value, name) =>
   ReflectDefineProperty(value, "name", { __proto__: null, value: name, configurable: true });
 
 const bindingFunction = (name, segment) => {
-  const call = function () {
-    return host.call(name, arguments.length, arguments[0]);
+  // A method shorthand cannot be constructed.
+  const { call } = {
+    call() {
+      return host.call(name, arguments.length, arguments[0]);
+    },
   };
   nameFunction(call, segment);
   return ObjectFreeze(call);
@@ -42,7 +45,7 @@ const defineSlot = (segment) => {
   slots[segment] = slot;
   const get = () => {
     if (slot.isShadowed) return slot.shadow;
-    if (slot.node === undefined) throw new ReferenceError(segment + " is not defined");
+    if (slot.node === undefined) return undefined;
     return (slot.value ??= build(slot.node, segment));
   };
   const set = (value) => {
@@ -105,8 +108,10 @@ exports.importFunction = (id, name) => {
     entry.count++;
     return known;
   }
-  const call = function () {
-    return host.callReference(id, arguments);
+  const { call } = {
+    call() {
+      return host.callReference(id, arguments);
+    },
   };
   nameFunction(call, name);
   const count = entry === undefined ? 1 : entry.count + 1;

@@ -14,6 +14,9 @@ const CAUSES_MAX: usize = 8;
 /// How many bindings with a close name are suggested for a missing one.
 const SUGGESTIONS_MAX: usize = 3;
 
+/// How QuickJS shows a frame of the prelude, whose bytecode has no file names.
+const PRELUDE_FRAME: &str = "(<null>:";
+
 /// The frames of one eval, to map positions in its stack traces back to the code as sent.
 pub(crate) struct SourceMap<'a> {
     /// The name of the file.
@@ -134,12 +137,13 @@ fn suggestions(guest: &Guest, missing: &str) -> Vec<Value> {
 }
 
 impl SourceMap<'_> {
-    /// A stack trace with the positions of the code as sent.
+    /// A stack trace with the positions of the code as sent, and without the frames of the prelude.
     pub(crate) fn map(&self, stack: &str) -> String {
+        let lines = stack.lines().filter(|line| !line.contains(PRELUDE_FRAME));
         if self.positions.is_identity() {
-            return stack.to_owned();
+            return lines.collect::<Vec<_>>().join("\n");
         }
-        stack.lines().map(|line| self.map_line(line)).collect::<Vec<_>>().join("\n")
+        lines.map(|line| self.map_line(line)).collect::<Vec<_>>().join("\n")
     }
 
     fn map_line(&self, line: &str) -> String {

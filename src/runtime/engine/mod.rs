@@ -132,6 +132,11 @@ impl Engine {
         self.kit(ctx, "setBindings")?.call((flat,))
     }
 
+    /// Whether an eval left something to be run or reported.
+    pub(crate) fn has_leftovers(&self) -> bool {
+        self.has_jobs() || !self.guest.rejections.borrow().is_empty()
+    }
+
     /// Whether jobs are left over.
     pub(crate) fn has_jobs(&self) -> bool {
         self.runtime.is_job_pending()

@@ -61,6 +61,11 @@ impl Calls {
         self.asked.push(Asked { call: self.next, reach, payload, owner, functions });
     }
 
+    /// Goes on with the numbers where another table stopped, so that a late answer finds nobody.
+    pub(crate) fn go_on_from(&mut self, other: &Self) {
+        self.next = self.next.max(other.next);
+    }
+
     /// What was asked since the last look.
     pub(crate) fn take_asked(&mut self) -> Vec<Asked> {
         std::mem::take(&mut self.asked)

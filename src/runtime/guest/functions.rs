@@ -126,6 +126,11 @@ impl Functions {
         }
     }
 
+    /// Goes on with the ids where another table stopped, so that none is used twice.
+    pub(crate) fn go_on_from(&mut self, other: &Self) {
+        self.next = self.next.max(other.next);
+    }
+
     /// Drops everything.
     pub(crate) fn clear(&mut self) {
         self.entries.clear();

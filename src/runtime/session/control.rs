@@ -93,6 +93,9 @@ impl Session {
     ) -> Option<Outcome> {
         Some(match name {
             "session.cancel" => match read::<CancelInput>(name, input) {
+                Ok(CancelInput { eval_id: Some(id) }) if !(id.is_i64() || id.is_u64() || id.is_string()) => {
+                    Err(wrong_input(name, "/evalId", "expected an integer or a string"))
+                }
                 Ok(cancel) => self.cancel(requester.connection, cancel.eval_id.as_ref()).await,
                 Err(error) => Err(error),
             },
@@ -185,8 +188,10 @@ impl Session {
 }
 
 fn read<T: for<'de> Deserialize<'de>>(name: &str, input: &Value) -> Result<T, ErrorObject> {
-    T::deserialize(input).map_err(|error| {
-        ErrorObject::new(Kind::InvalidInput, format!("{name}: {error}"))
-            .with("errors", json!([{"path": "", "message": error.to_string()}]))
-    })
+    T::deserialize(input).map_err(|error| wrong_input(name, "", &error.to_string()))
+}
+
+fn wrong_input(name: &str, path: &str, message: &str) -> ErrorObject {
+    ErrorObject::new(Kind::InvalidInput, format!("{name}: input{path}: {message}"))
+        .with("errors", json!([{"path": path, "message": message}]))
 }

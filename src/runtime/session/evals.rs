@@ -30,7 +30,7 @@ pub(crate) struct Requester {
 
 /// An eval that waits for its turn.
 struct Queued {
-    requester: Requester,
+    requesters: Vec<Requester>,
     params: EvalParams,
     _slot: EvalSlot,
     _waiting: observe::Waiting,
@@ -108,7 +108,7 @@ impl Session {
         }
         match self.room_for_eval() {
             Ok(slot) => self.evals.queue.push_back(Queued {
-                requester,
+                requesters: vec![requester],
                 params,
                 _slot: slot,
                 _waiting: observe::Waiting::new(),
@@ -149,10 +149,9 @@ impl Session {
             running.requesters.push(requester.clone());
             return true;
         }
-        // Still in the queue: the answer goes to whoever asked last, the earlier connection being gone.
         match self.evals.queue.iter_mut().find(|queued| queued.params.key.as_deref() == Some(key)) {
             Some(queued) => {
-                queued.requester = requester.clone();
+                queued.requesters.push(requester.clone());
                 true
             }
             None => false,
@@ -160,7 +159,7 @@ impl Session {
     }
 
     pub(crate) fn start_next_eval(&mut self) -> Option<Ready> {
-        let Queued { requester, params, .. } = self.evals.queue.pop_front()?;
+        let Queued { requesters, params, .. } = self.evals.queue.pop_front()?;
         self.evals.next += 1;
         let number = self.evals.next;
         let now = Instant::now();
@@ -175,10 +174,11 @@ impl Session {
         guest.eval_started.set(now);
         guest.calls.borrow_mut().budget_left = self.parts.limits.calls_per_eval_max;
         self.dispatcher.calls_made.set(0);
-        self.dispatcher.eval_id.replace(serde_json::to_value(&requester.id).ok());
+        let eval_id = requesters.last().and_then(|requester| serde_json::to_value(&requester.id).ok());
+        self.dispatcher.eval_id.replace(eval_id);
         self.evals.running = Some(Running {
             number,
-            requesters: vec![requester],
+            requesters,
             params,
             started: now,
             wall_deadline: now + wall_max,
@@ -301,6 +301,9 @@ impl Session {
             return false;
         };
         self.drop_world().await;
+        let (old, new) = (&self.engine.guest, &engine.guest);
+        new.functions.borrow_mut().go_on_from(&old.functions.borrow());
+        new.calls.borrow_mut().go_on_from(&old.calls.borrow());
         self.engine = Rc::new(engine);
         self.introduce_client();
         true
@@ -319,18 +322,20 @@ impl Session {
         which: impl Fn(&Requester) -> bool,
         error: &ErrorObject,
     ) -> Vec<Id> {
-        let (dropped, kept) =
-            std::mem::take(&mut self.evals.queue).into_iter().partition(|q| which(&q.requester));
+        let (dropped, kept): (VecDeque<Queued>, VecDeque<Queued>) = std::mem::take(&mut self.evals.queue)
+            .into_iter()
+            .partition(|queued| queued.requesters.iter().any(&which));
         self.evals.queue = kept;
-        let dropped: VecDeque<Queued> = dropped;
         let mut ids = Vec::new();
         for queued in dropped {
             let answer = Err(error.clone());
             if let Some(key) = &queued.params.key {
                 self.store_keyed(key, &answer, &[]);
             }
-            self.answer(&queued.requester, answer).await;
-            ids.push(queued.requester.id);
+            for requester in queued.requesters {
+                self.answer(&requester, answer.clone()).await;
+                ids.push(requester.id);
+            }
         }
         ids
     }

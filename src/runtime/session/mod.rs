@@ -228,7 +228,7 @@ impl Session {
             return Some(ready);
         }
         if self.evals.running.is_none() {
-            if in_background && self.engine.has_jobs() {
+            if in_background && self.engine.has_leftovers() {
                 return Some(Ready { owner: Owner::Nobody, depth: 0, action: Action::Jobs });
             }
             return self.start_next_eval();

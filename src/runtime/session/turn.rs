@@ -105,7 +105,10 @@ fn run(engine: &Engine, dispatcher: &Rc<Dispatcher>, watches: &Watches, action: 
             Some((_, Err(_))) | None => {}
         }
         pump(engine, ctx, watches, &dispatch, &mut settled);
-        engine.report_rejections(ctx);
+        // What an eval leaves unhandled at its end may still be handled by the jobs it leaves: that is seen later.
+        if !settled.iter().any(|settled| matches!(settled.owner, Owner::Eval(_))) {
+            engine.report_rejections(ctx);
+        }
         settled
     })
 }

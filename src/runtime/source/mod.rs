@@ -39,6 +39,10 @@ use parse::{Language, Parsed};
 /// The longest frame there is; a longer code can only come from inside the server, and is refused.
 pub(crate) const CODE_BYTES_MAX: usize = 16 << 20;
 
+/// Most declarations in one code.
+/// QuickJS looks each up among all before it without asking whether to go on: twice as many take four times as long.
+pub(crate) const DECLARATIONS_MAX: usize = 20_000;
+
 /// How an eval wants its code to be run.
 pub(crate) struct Options<'a> {
     /// Nothing the code declares persists.
@@ -84,6 +88,9 @@ impl SourceError {
 /// Prepares a code before the engine sees it.
 pub(crate) fn prepare<'a>(code: &'a str, options: &Options) -> Result<Prepared<'a>, SourceError> {
     let unchanged = || Prepared { code: Cow::Borrowed(code), positions: Positions::default() };
+    if scan::declaration_words(code) > DECLARATIONS_MAX {
+        return Err(SourceError::in_code(code, 0, "the code has too many declarations".to_owned()));
+    }
     if !options.fresh && !scan::may_declare(code, options.is_binding) {
         return Ok(unchanged());
     }

@@ -47,6 +47,15 @@ pub(super) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'\\') || !byte.is_ascii()
 }
 
+/// How often a code says `let`, `const`, `var`, `class` or `function`; strings and comments count too.
+pub(crate) fn declaration_words(code: &str) -> usize {
+    // A shorter code cannot have too many.
+    if code.len() < super::DECLARATIONS_MAX * 4 {
+        return 0;
+    }
+    ["let ", "const ", "var ", "class ", "function "].iter().map(|word| code.matches(word).count()).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
