@@ -9,6 +9,10 @@ pub mod client;
 #[cfg(feature = "server")]
 pub mod config;
 pub mod limits;
+#[cfg(feature = "server")]
+pub mod observe;
+#[cfg(feature = "server")]
+pub mod quota;
 pub mod rpc;
 #[cfg(feature = "server")]
 pub mod runtime;

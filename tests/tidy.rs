@@ -8,17 +8,33 @@ use std::path::{Path, PathBuf};
 const FILE_LINES_MAX: usize = 450;
 
 /// From the bottom up: a layer may name only those before it.
-const LAYERS: [(&str, &[&str]); 11] = [
+const LAYERS: [(&str, &[&str]); 13] = [
     ("rpc", &[]),
     ("scomp", &["rpc"]),
     ("limits", &[]),
+    ("observe", &["rpc"]),
+    ("quota", &["rpc"]),
     ("transport", &["rpc", "scomp", "limits"]),
-    ("binding", &["rpc", "scomp", "limits", "transport", "client", "bindings"]),
-    ("runtime", &["rpc", "scomp", "limits", "binding"]),
+    ("binding", &["observe", "quota", "rpc", "scomp", "limits", "transport", "client", "bindings"]),
+    ("runtime", &["observe", "quota", "rpc", "scomp", "limits", "binding"]),
     ("client", &["rpc", "scomp", "limits", "transport"]),
-    ("session", &["rpc", "scomp", "limits", "binding", "runtime"]),
-    ("server", &["rpc", "scomp", "limits", "transport", "binding", "runtime", "session", "client"]),
-    ("config", &["limits", "session", "server", "binding"]),
+    ("session", &["observe", "quota", "rpc", "scomp", "limits", "binding", "runtime"]),
+    (
+        "server",
+        &[
+            "observe",
+            "quota",
+            "rpc",
+            "scomp",
+            "limits",
+            "transport",
+            "binding",
+            "runtime",
+            "session",
+            "client",
+        ],
+    ),
+    ("config", &["observe", "quota", "limits", "session", "server", "binding"]),
     (
         "cli",
         &[
@@ -61,6 +77,9 @@ fn no_layer_uses_one_above_it() {
     for (layer, allowed) in LAYERS {
         for (path, text) in sources(&format!("src/{layer}")) {
             for (number, line) in text.lines().enumerate() {
+                if line.trim_start().starts_with("//") {
+                    continue;
+                }
                 let names = line.split("crate::").skip(1).map(|rest| {
                     rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default()
                 });

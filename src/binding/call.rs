@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::{BindingError, Handler, Principal};
+use crate::observe::audit::Audit;
 use crate::rpc::{ErrorObject, Kind};
 use crate::scomp::methods::{Payload, Target};
 
@@ -54,6 +55,8 @@ pub struct SessionScope {
     pub id: String,
     /// Whose it is.
     pub principal: Arc<Principal>,
+    /// Where its calls are put down.
+    pub audit: Audit,
 }
 
 /// A function that a handler gives to a script or a client.

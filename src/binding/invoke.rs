@@ -8,7 +8,9 @@ use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 
 use super::schema::{Failure, Schema};
-use super::{Binding, BindingError, Call, Decision};
+use super::{Binding, BindingError, Call, Decision, SessionScope};
+use crate::observe;
+use crate::observe::audit::Event;
 use crate::rpc::{ErrorObject, Kind};
 
 /// Who calls a binding: approval is asked for scripts, not for the client's own hand.
@@ -21,15 +23,53 @@ pub enum Caller {
 }
 
 impl Binding {
-    /// Runs one call to its end: policy, input, a free slot, the handler within its time, output.
+    /// Runs one call to its end, and puts it down.
     pub async fn invoke(
         self: Arc<Self>,
         input: Value,
         call: Call,
         caller: Caller,
     ) -> Result<Value, ErrorObject> {
+        let started = Instant::now();
+        let session = Arc::clone(&call.session);
+        let policy = &session.principal.policy;
+        let decision = policy.decide(&self.declaration.name, &self.declaration.effects);
+        let decided = decision.name();
+        let outcome = self.perform(input, call, caller, decision).await;
+        self.put_down(&session, decided, observe::outcome_name(outcome.as_ref().err()), started);
+        outcome
+    }
+
+    fn put_down(
+        &self,
+        session: &SessionScope,
+        decision: &'static str,
+        outcome: &'static str,
+        started: Instant,
+    ) {
+        let took = started.elapsed();
+        observe::binding_called(&self.declaration.name, outcome, took);
+        session.audit.record(|| Event::Call {
+            principal: session.principal.name.clone(),
+            session: session.id.clone(),
+            binding: self.declaration.name.clone(),
+            effects: self.declaration.effects.clone(),
+            decision,
+            outcome,
+            duration_ms: took.as_secs_f64() * 1e3,
+        });
+    }
+
+    /// Policy, input, a free slot, the handler within its time, output.
+    async fn perform(
+        &self,
+        input: Value,
+        call: Call,
+        caller: Caller,
+        decision: Decision,
+    ) -> Result<Value, ErrorObject> {
         let name = &self.declaration.name;
-        self.permit(&input, &call, caller).await?;
+        self.permit(&input, &call, caller, decision).await?;
         check(self.input.as_ref(), &input)
             .map_err(|failures| invalid(Kind::InvalidInput, name, "input", &failures))?;
         let Ok(_slot) = Arc::clone(&self.slots).try_acquire_owned() else {
@@ -67,9 +107,14 @@ impl Binding {
         }
     }
 
-    async fn permit(&self, input: &Value, call: &Call, caller: Caller) -> Result<(), ErrorObject> {
-        let Binding { declaration, .. } = self;
-        match call.session.principal.policy.decide(&declaration.name, &declaration.effects) {
+    async fn permit(
+        &self,
+        input: &Value,
+        call: &Call,
+        caller: Caller,
+        decision: Decision,
+    ) -> Result<(), ErrorObject> {
+        match decision {
             Decision::Allow => Ok(()),
             Decision::Deny(why) => Err(ErrorObject::new(Kind::PermissionDenied, why)),
             Decision::Ask if caller == Caller::Client => Ok(()),

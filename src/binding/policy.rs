@@ -1,8 +1,12 @@
 //! Who may use which effects.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
+
+use crate::quota::{Account, Quotas};
 
 /// What a principal's sessions may do. The default allows everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +31,17 @@ pub enum Decision {
     Deny(String),
 }
 
+impl Decision {
+    /// Its name in the audit log.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Ask => "ask",
+            Self::Deny(_) => "deny",
+        }
+    }
+}
+
 impl Policy {
     /// Decides over a call of `binding`, which has these effects.
     pub fn decide(&self, binding: &str, effects: &[String]) -> Decision {
@@ -46,18 +61,25 @@ impl Policy {
 }
 
 /// Somebody who may open sessions.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Principal {
     /// Their name, in logs and as the namespace of what they store.
     pub name: String,
     /// What their sessions may do.
     pub policy: Policy,
+    /// What they have and use, on all their connections together.
+    pub account: Arc<Account>,
 }
 
 impl Principal {
+    /// Somebody with an account of their own.
+    pub fn new(name: impl Into<String>, policy: Policy, quotas: Quotas) -> Self {
+        Self { name: name.into(), policy, account: Arc::new(Account::new(quotas, Instant::now())) }
+    }
+
     /// Whoever connects when no token is configured.
     pub fn anonymous() -> Self {
-        Self { name: "anonymous".to_owned(), policy: Policy::default() }
+        Self::new("anonymous", Policy::default(), Quotas::default())
     }
 }
 

@@ -124,6 +124,7 @@ impl Host {
             scope: Arc::new(SessionScope {
                 id: format!("sess_{}", uuid::Uuid::new_v4().simple()),
                 principal: Arc::new(principal),
+                audit: crate::observe::audit::Audit::default(),
             }),
             link: HostLink { requests_tx, releases: Releases::default() },
             natives: Natives::default(),

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use scomp::binding::Registry;
 use scomp::client::{Builder, Client, ClientError, ConsoleLine};
 use scomp::config::Settings;
-use scomp::server::Server;
+use scomp::server::{Gate, Server, Tls};
 use scomp::transport::TransportError;
 use serde_json::json;
 
@@ -15,11 +15,21 @@ use super::{Failure, bindings};
 
 /// A server from its settings.
 pub(super) fn build(settings: &Settings, registry: Registry) -> Result<Server, Failure> {
-    let builder = Server::builder()
+    let wrong = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
+    let gate = Gate::new(&settings.auth, settings.origins.clone(), &settings.quotas)
+        .map_err(|error| wrong(&error))?;
+    let audit = settings.audit.open().map_err(|error| Failure::Usage(format!("audit.path: {error}")))?;
+    let mut builder = Server::builder()
+        .gate(gate)
+        .audit(audit)
+        .settings(settings.server.clone())
         .registry(registry)
         .limits(settings.limits.clone())
         .sessions(settings.sessions.clone())
         .shards(settings.shards);
+    if let Some(tls) = &settings.tls {
+        builder = builder.tls(Tls::load(tls).map_err(|error| wrong(&error))?);
+    }
     builder.build().map_err(|error| Failure::Run(error.to_string()))
 }
 

@@ -30,7 +30,8 @@ pub(super) async fn run(args: &ServeArgs) -> Result<(), Failure> {
     let cannot = |error: io::Error| Failure::Run(format!("cannot listen on {}: {error}", settings.listen));
     let listener = TcpListener::bind(addresses.as_slice()).await.map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
-    output::print_line(&format!("listening on http://{address}"))?;
+    let scheme = if settings.tls.is_some() { "https" } else { "http" };
+    output::print_line(&format!("listening on {scheme}://{address}"))?;
     tracing::info!(%address, shards = settings.shards, "serving");
     until_stopped(&server, server.serve(listener), drain_max, &mut signals).await
 }

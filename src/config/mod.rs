@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::limits::Limits;
+use crate::quota::Quotas;
+use crate::server::settings::{AuditSettings, AuthSettings, OriginSettings, ServerSettings, TlsSettings};
 use crate::session::SessionSettings;
 
 /// Where to listen unless told otherwise: this machine only.
@@ -22,8 +24,6 @@ const DRAIN_MS_DEFAULT: u64 = 10_000;
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// All settings of the program.
-///
-/// The tables of whoever decides over access (`[auth]`, `[tls]`, `[origins]`) belong here too, as further fields.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
@@ -44,6 +44,19 @@ pub struct Settings {
     pub sessions: SessionSettings,
     /// What is logged, and how.
     pub log: LogSettings,
+    /// Who may come in.
+    pub auth: AuthSettings,
+    /// Which web pages may connect.
+    pub origins: OriginSettings,
+    /// How much a principal may use unless its token says otherwise.
+    pub quotas: Quotas,
+    /// The certificate, to serve `wss`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsSettings>,
+    /// The record of who called what.
+    pub audit: AuditSettings,
+    /// The server as a whole.
+    pub server: ServerSettings,
 }
 
 /// What is logged, and how.
@@ -125,6 +138,12 @@ impl Default for Settings {
             limits: Limits::default(),
             sessions: SessionSettings::default(),
             log: LogSettings::default(),
+            auth: AuthSettings::default(),
+            origins: OriginSettings::default(),
+            quotas: Quotas::default(),
+            tls: None,
+            audit: AuditSettings::default(),
+            server: ServerSettings::default(),
         }
     }
 }
@@ -143,7 +162,15 @@ impl Settings {
         overrides: Overrides,
     ) -> Result<Self, ConfigError> {
         let table = file.map(read).transpose()?.unwrap_or_default();
-        let mut settings = environment::overlay(table, environment)?;
+        let environment: Vec<(String, String)> = environment.into_iter().collect();
+        let lookup = |name: &str| {
+            environment.iter().find(|(variable, _)| variable == name).map(|(_, value)| value.clone())
+        };
+        let mut settings = environment::overlay(table, environment.iter().cloned())?;
+        settings.auth = settings
+            .auth
+            .with_environment(lookup)
+            .map_err(|error| ConfigError::Value { key: "auth", message: error.to_string() })?;
         settings.listen = overrides.listen.unwrap_or(settings.listen);
         settings.bindings = overrides.bindings.or(settings.bindings);
         settings.stdio |= overrides.stdio;
@@ -151,9 +178,9 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Whether whoever comes in has to say who it is. No setting demands that, so nobody has to.
+    /// Whether whoever comes in has to say who it is. A token file without tokens does not get past the start.
     pub fn demands_authentication(&self) -> bool {
-        false
+        !self.auth.tokens.is_empty() || self.auth.file.is_some()
     }
 
     fn check(&self) -> Result<(), ConfigError> {
@@ -231,6 +258,15 @@ mod tests {
         let message = Settings::load(Some(&file), [], Overrides::default()).unwrap_err().to_string();
         assert!(message.contains("line 2") && message.contains("cpu_ms_max"), "{message}");
         std::fs::remove_file(file).unwrap();
+    }
+
+    #[test]
+    fn a_token_of_the_environment_demands_authentication_and_is_not_kept() {
+        let load = |pairs: &[(&str, &str)]| Settings::load(None, variables(pairs), Overrides::default());
+        assert!(!load(&[]).unwrap().demands_authentication());
+        let settings = load(&[("SCOMP_TOKEN", "s3cret")]).unwrap();
+        assert!(settings.demands_authentication() && !format!("{settings:?}").contains("s3cret"));
+        assert!(load(&[("SCOMP_TOKENS_FILE", "tokens.toml")]).unwrap().demands_authentication());
     }
 
     #[test]

@@ -10,6 +10,8 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::binding::Principal;
+use crate::observe;
+use crate::quota::QuotaExceeded;
 use crate::rpc::ErrorObject;
 use crate::runtime::Inbox;
 use crate::scomp::link::{SessionCommand, SessionEvent};
@@ -69,6 +71,8 @@ struct Connection<T> {
     hold: Option<Hold>,
     /// Whether the client has been heard since its handshake.
     confirmed: (bool, bool),
+    /// Whether the text at hand is one too many.
+    over_quota: Option<QuotaExceeded>,
     last_heard: Instant,
     pinged: bool,
     /// Nothing more comes in, but answers still go out.
@@ -84,6 +88,7 @@ pub(crate) async fn drive<T: Transport>(transport: T, terms: Terms) {
         terms,
         hold: None,
         confirmed: (false, false),
+        over_quota: None,
         last_heard: Instant::now(),
         pinged: false,
         input_ended: false,
@@ -93,6 +98,7 @@ pub(crate) async fn drive<T: Transport>(transport: T, terms: Terms) {
         connection.terms.directory.release(&hold).await;
     }
     if let End::Close(code, reason) = end {
+        observe::closed(code);
         connection.close(code, reason).await;
     }
 }
@@ -177,10 +183,13 @@ impl<T: Transport> Connection<T> {
         self.last_heard = Instant::now();
         self.pinged = false;
         match frame {
-            Some(Ok(Frame::Text(text))) => match self.peer.on_text(text.as_str()) {
-                Some(effect) => self.perform(effect).await,
-                None => Ok(()),
-            },
+            Some(Ok(Frame::Text(text))) => {
+                self.over_quota = self.terms.principal.account.count_message(std::time::Instant::now()).err();
+                match self.peer.on_text(text.as_str()) {
+                    Some(effect) => self.perform(effect).await,
+                    None => Ok(()),
+                }
+            }
             Some(Ok(Frame::Alive)) => Ok(()),
             Some(Ok(Frame::Binary)) => {
                 Err(End::Close(close_code::UNSUPPORTED, "only text frames are spoken here".to_owned()))
@@ -217,12 +226,18 @@ impl<T: Transport> Connection<T> {
         match effect {
             Effect::Send(text) => self.send(Outgoing::Text(text)).await,
             Effect::Close(code, reason) => Err(End::Close(code, reason.to_owned())),
-            Effect::Command(command) => {
-                self.pass_on(command).await;
-                Ok(())
-            }
+            Effect::Command(command) => match self.refuse(&command) {
+                Some(text) => self.send(Outgoing::Text(text)).await,
+                None => {
+                    self.pass_on(command).await;
+                    Ok(())
+                }
+            },
             Effect::Handshake { request, params } => {
-                let outcome = self.terms.directory.open(&self.terms.principal, params).await;
+                let outcome = match self.over_quota.take() {
+                    Some(exceeded) => Err(refusal(exceeded)),
+                    None => self.terms.directory.open(&self.terms.principal, params).await,
+                };
                 let text = match &outcome {
                     Ok(hold) => self.peer.on_handshake(&request, Ok(&hold.welcome)),
                     Err(error) => self.peer.on_handshake::<()>(&request, Err(error)),
@@ -231,9 +246,24 @@ impl<T: Transport> Connection<T> {
                 self.send(Outgoing::Text(text)).await
             }
             Effect::Ignored(what) => {
+                observe::stray(what);
                 tracing::debug!(what, "ignored a message");
                 Ok(())
             }
+        }
+    }
+
+    /// The answer to a request that is one too many. What the client answers or gives back is never refused: that
+    /// would make the session wait for nothing.
+    fn refuse(&mut self, command: &SessionCommand) -> Option<String> {
+        let request = match command {
+            SessionCommand::Eval { request, .. } | SessionCommand::Invoke { request, .. } => request.clone(),
+            SessionCommand::Answer { .. } | SessionCommand::Release { .. } => return None,
+        };
+        let outcome = Err(refusal(self.over_quota.take()?));
+        match self.peer.on_event(SessionEvent::Answered { request, outcome })? {
+            Effect::Send(text) => Some(text),
+            Effect::Handshake { .. } | Effect::Command(_) | Effect::Close(..) | Effect::Ignored(_) => None,
         }
     }
 
@@ -297,4 +327,9 @@ impl<T: Transport> Connection<T> {
         // Whoever does not answer the goodbye is gone all the same.
         let _ = timeout(CLOSE_WAIT_MAX, goodbye).await;
     }
+}
+
+fn refusal(exceeded: QuotaExceeded) -> ErrorObject {
+    observe::refused(exceeded.resource.name());
+    exceeded.into()
 }

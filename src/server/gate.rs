@@ -1,33 +1,160 @@
-//! Who may come in.
+//! Who may come in: the token, the origin and the host of a request, all before the upgrade.
+//!
+//! Tokens are kept as SHA-256 and compared in constant time, each of them every time, so that neither the time of an
+//! answer nor the memory of the process gives one away. A browser cannot set `Authorization` on a WebSocket; it
+//! offers the subprotocol `bearer.<token in base64url>` beside ours instead, which is never echoed.
+
+mod load;
+mod origin;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
-use axum::http::{HeaderMap, StatusCode};
+use axum::body::Body;
+use axum::http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, Response, StatusCode};
+use axum::response::IntoResponse;
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
+use subtle::ConstantTimeEq as _;
 
-use crate::binding::Principal;
+pub use load::GateError;
+
+use super::settings::OriginSettings;
+use crate::binding::{Policy, Principal};
+use crate::quota::Quotas;
+
+/// What a browser offers as subprotocol, before its token.
+const BEARER_SUBPROTOCOL: &str = "bearer.";
 
 /// A refusal before the upgrade.
-pub(crate) type Refusal = (StatusCode, &'static str);
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// A token is needed and none was shown.
+    NoToken,
+    /// Nobody has this token.
+    WrongToken,
+    /// A web page that is not on the list.
+    ForeignOrigin,
+    /// Without tokens we answer to names of this machine only, or any web page could rebind its name to us.
+    ForeignHost,
+}
+
+impl Refusal {
+    /// Its name in the metrics and the audit log.
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            Self::NoToken => "no-token",
+            Self::WrongToken => "wrong-token",
+            Self::ForeignOrigin => "origin",
+            Self::ForeignHost => "host",
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response<Body> {
+        let unauthorized = |text: &'static str| {
+            (StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, "Bearer")], text).into_response()
+        };
+        match self {
+            // One and the same text: who guesses learns nothing.
+            Self::NoToken | Self::WrongToken => unauthorized("A valid bearer token is needed.\n"),
+            Self::ForeignOrigin => {
+                (StatusCode::FORBIDDEN, "This origin is not allowed here.\n").into_response()
+            }
+            Self::ForeignHost => {
+                (StatusCode::FORBIDDEN, "Without tokens only localhost is served.\n").into_response()
+            }
+        }
+    }
+}
 
 /// Decides over a request by its headers.
 #[derive(Debug)]
 pub struct Gate {
+    tokens: Vec<KnownToken>,
+    origins: OriginSettings,
+    /// Whoever comes in without a token, where that is allowed.
     anonymous: Arc<Principal>,
 }
 
+#[derive(Debug)]
+struct KnownToken {
+    hash: [u8; SHA256_OUTPUT_LEN],
+    principal: Arc<Principal>,
+}
+
 impl Gate {
-    /// Everybody may come in, as one and the same principal.
+    /// Everybody on this machine may come in, as one and the same principal.
     pub fn open() -> Self {
-        Self { anonymous: Arc::new(Principal::anonymous()) }
+        Self::without_tokens(OriginSettings::default(), Quotas::default())
+    }
+
+    fn without_tokens(origins: OriginSettings, quotas: Quotas) -> Self {
+        Self {
+            tokens: Vec::new(),
+            origins,
+            anonymous: Arc::new(Principal::new("anonymous", Policy::default(), quotas)),
+        }
+    }
+
+    /// Whether no token is needed. Such a gate belongs on a loopback address only.
+    pub fn is_open(&self) -> bool {
+        self.tokens.is_empty()
     }
 
     /// The principal behind a request, or why it is refused.
-    pub(crate) fn admit(&self, _headers: &HeaderMap) -> Result<Arc<Principal>, Refusal> {
-        Ok(Arc::clone(&self.anonymous))
+    pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<Arc<Principal>, Refusal> {
+        if self.is_open() && !origin::is_loopback_host(headers) {
+            return Err(Refusal::ForeignHost);
+        }
+        if !origin::is_allowed(&self.origins, headers) {
+            return Err(Refusal::ForeignOrigin);
+        }
+        if self.is_open() {
+            return Ok(Arc::clone(&self.anonymous));
+        }
+        let shown = shown_token(headers).ok_or(Refusal::NoToken)?;
+        self.owner_of(&shown).ok_or(Refusal::WrongToken)
+    }
+
+    fn owner_of(&self, shown: &[u8]) -> Option<Arc<Principal>> {
+        let hash = sha256(shown);
+        let mut owner = None;
+        // No early exit: how long it takes says nothing about which token it is.
+        for known in &self.tokens {
+            if bool::from(known.hash.ct_eq(&hash)) {
+                owner = Some(&known.principal);
+            }
+        }
+        owner.map(Arc::clone)
     }
 
     /// The principal of a transport without headers.
     pub(crate) fn local(&self) -> Arc<Principal> {
         Arc::clone(&self.anonymous)
     }
+}
+
+/// The token of a request: the header, or else the subprotocol that a browser offers.
+fn shown_token(headers: &HeaderMap) -> Option<Vec<u8>> {
+    if let Some(value) = headers.get(AUTHORIZATION) {
+        let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
+        return scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().as_bytes().to_vec());
+    }
+    let offers = headers.get_all(SEC_WEBSOCKET_PROTOCOL).into_iter();
+    let encoded = offers
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .find_map(|offer| offer.trim().strip_prefix(BEARER_SUBPROTOCOL))?;
+    BASE64_URL_SAFE_NO_PAD.decode(encoded.trim_end_matches('=')).ok()
+}
+
+fn sha256(bytes: &[u8]) -> [u8; SHA256_OUTPUT_LEN] {
+    let mut hash = [0; SHA256_OUTPUT_LEN];
+    hash.copy_from_slice(digest(&SHA256, bytes).as_ref());
+    hash
 }

@@ -5,14 +5,23 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{Request, Response, StatusCode};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, Request, Response, StatusCode};
 use axum::response::IntoResponse;
 use axum::routing::get;
+use tracing::Instrument as _;
 
 use super::ServerState;
 use super::connection::{self, Terms};
-use super::upgrade;
+use super::gate::Refusal;
+use super::{metrics, upgrade};
+use crate::binding::Principal;
+use crate::observe;
+use crate::observe::audit::Event;
 use crate::transport::SUBPROTOCOL;
+
+/// The text form of Prometheus.
+const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The routes of a server.
 pub(crate) fn router(state: Arc<ServerState>) -> Router {
@@ -21,6 +30,7 @@ pub(crate) fn router(state: Arc<ServerState>) -> Router {
         .route("/scomp", get(scomp))
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
+        .route("/metrics", get(measured))
         .with_state(state)
 }
 
@@ -32,8 +42,24 @@ async fn ready(State(state): State<Arc<ServerState>>) -> (StatusCode, &'static s
     }
 }
 
+/// What is measured says how busy a server is and what it offers, so it is for those who may come in.
+async fn measured(State(state): State<Arc<ServerState>>, headers: HeaderMap) -> Response<Body> {
+    match admit(&state, &headers) {
+        Ok(_) => ([(CONTENT_TYPE, METRICS_TYPE)], metrics::page(&state)).into_response(),
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+fn admit(state: &ServerState, headers: &HeaderMap) -> Result<Arc<Principal>, Refusal> {
+    state.gate.admit(headers).inspect_err(|refusal| {
+        let reason = refusal.reason();
+        observe::refused(reason);
+        state.directory.audit().record(|| Event::Refused { reason });
+    })
+}
+
 async fn scomp(State(state): State<Arc<ServerState>>, request: Request<Body>) -> Response<Body> {
-    let principal = match state.gate.admit(request.headers()) {
+    let principal = match admit(&state, request.headers()) {
         Ok(principal) => principal,
         Err(refusal) => return refusal.into_response(),
     };
@@ -46,9 +72,11 @@ async fn scomp(State(state): State<Arc<ServerState>>, request: Request<Body>) ->
             stop: state.stop.clone(),
             finishes: false,
         };
-        state.tasks.spawn_local(async move {
+        let span = tracing::info_span!("connection", number = state.connections.next_number());
+        let drive = async move {
             connection::drive(socket, terms).await;
             drop(placed);
-        });
+        };
+        state.tasks.spawn_local(drive.instrument(span));
     })
 }

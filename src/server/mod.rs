@@ -3,17 +3,21 @@
 //! [`Server::builder`] collects bindings and settings; [`Server::serve`] takes a listener, [`Server::connect`] gives an
 //! in-process connection, [`Server::serve_transport`] takes anything else that carries texts.
 
+mod capacity;
 mod connection;
 mod gate;
 mod http;
+mod metrics;
 mod services;
+pub mod settings;
 mod shards;
+mod tls;
 mod upgrade;
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper::Request;
 use hyper::body::Incoming;
@@ -22,21 +26,27 @@ use hyper_util::service::TowerToHyperService;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
 pub use connection::Patience;
-pub use gate::Gate;
+pub use gate::{Gate, GateError};
 pub use services::{Service, ServiceState, Services};
+pub use tls::{Tls, TlsError};
 
 use crate::binding::{BindingError, Call, Package, PackageError, Registry};
 use crate::limits::Limits;
+use crate::observe;
+use crate::observe::audit::Audit;
 use crate::runtime::shard::Weight;
 use crate::session::{Directory, SessionSettings};
 use crate::transport::{self, PairEnd, Transport, pair};
+use capacity::{ConnectionSlot, Connections, Trimmer};
 use connection::Terms;
+use settings::ServerSettings;
 use shards::{Shards, SocketGuard};
 
 /// How long the head of an HTTP request may take.
@@ -54,6 +64,9 @@ const EXPIRE_EVERY: Duration = Duration::from_secs(1);
 /// What connections share.
 pub(crate) struct ServerState {
     pub(crate) directory: Arc<Directory>,
+    pub(crate) shards: Arc<Shards>,
+    pub(crate) connections: Connections,
+    pub(crate) tls: Option<Tls>,
     pub(crate) gate: Gate,
     pub(crate) patience: Patience,
     pub(crate) stop: CancellationToken,
@@ -77,6 +90,9 @@ pub struct ServerBuilder {
     sessions: SessionSettings,
     shard_count: usize,
     gate: Gate,
+    tls: Option<Tls>,
+    audit: Audit,
+    settings: ServerSettings,
     patience: Patience,
 }
 
@@ -102,6 +118,9 @@ impl Server {
             sessions: SessionSettings::default(),
             shard_count: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             gate: Gate::open(),
+            tls: None,
+            audit: Audit::default(),
+            settings: ServerSettings::default(),
             patience: Patience {
                 handshake: Some(Duration::from_secs(30)),
                 ping_after: Some(Duration::from_secs(30)),
@@ -114,10 +133,15 @@ impl Server {
     pub async fn serve(&self, listener: TcpListener) -> io::Result<()> {
         let router = http::router(Arc::clone(&self.state));
         let mut expire = tokio::time::interval(EXPIRE_EVERY);
+        let mut trimmer = Trimmer::new(Instant::now());
         loop {
             tokio::select! {
                 () = self.state.stop.cancelled() => return Ok(()),
-                _ = expire.tick() => self.state.directory.expire().await,
+                _ = expire.tick() => {
+                    self.state.directory.expire().await;
+                    trimmer.look(self.state.directory.len(), Instant::now());
+                    observe::upkeep();
+                }
                 accepted = listener.accept() => match accepted {
                     Ok((stream, from)) => self.place(stream, from, router.clone()),
                     // Out of file descriptors, or a peer that is gone already: neither ends the server.
@@ -132,17 +156,26 @@ impl Server {
 
     /// Hands a connection to the shard with the least on it.
     fn place(&self, stream: TcpStream, from: SocketAddr, router: axum::Router) {
+        let Some(slot) = self.state.connections.admit() else {
+            observe::refused("connections");
+            return;
+        };
         let placed = (|| -> io::Result<()> {
             stream.set_nodelay(true)?;
             let stream = stream.into_std()?;
             let shard = self.shards.least_loaded().ok_or_else(|| io::Error::other("no shard"))?;
             let kept = self.shards.keep(shard.number(), stream.try_clone()?);
-            let placed = Placed(Arc::new((kept, shard.weigh())));
-            let stop = self.state.stop.clone();
+            let placed = Placed(Arc::new((kept, shard.weigh(), slot)));
+            let (stop, tls) = (self.state.stop.clone(), self.state.tls.clone());
             let is_taken = shard.run(move || {
                 tokio::task::spawn_local(async move {
-                    if let Ok(stream) = TcpStream::from_std(stream) {
-                        serve_http(stream, router, placed, stop).await;
+                    match (TcpStream::from_std(stream), tls) {
+                        (Ok(stream), None) => serve_http(stream, router, placed, stop).await,
+                        (Ok(stream), Some(tls)) => match tls.accept(stream).await {
+                            Ok(stream) => serve_http(stream, router, placed, stop).await,
+                            Err(_) => observe::refused("tls"),
+                        },
+                        (Err(error), _) => tracing::warn!(%error, "a connection was dropped"),
                     }
                 });
             });
@@ -209,6 +242,7 @@ impl Server {
         self.state.stop.cancel();
         self.state.tasks.close();
         let _ = tokio::time::timeout(Duration::from_secs(5), self.state.tasks.wait()).await;
+        self.state.directory.audit().sync().await;
     }
 
     async fn is_idle(&self) -> bool {
@@ -237,9 +271,14 @@ impl Server {
 
 /// A connection's place on its shard; it goes with the connection through an upgrade.
 #[derive(Clone)]
-pub(crate) struct Placed(#[expect(dead_code, reason = "held, not read")] Arc<(SocketGuard, Weight)>);
+pub(crate) struct Placed(
+    #[expect(dead_code, reason = "held, not read")] Arc<(SocketGuard, Weight, ConnectionSlot)>,
+);
 
-async fn serve_http(stream: TcpStream, router: axum::Router, placed: Placed, stop: CancellationToken) {
+async fn serve_http<S>(stream: S, router: axum::Router, placed: Placed, stop: CancellationToken)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let service = router.map_request(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(placed.clone());
         request
@@ -321,6 +360,27 @@ impl ServerBuilder {
         self
     }
 
+    /// Serves `wss` instead of `ws`.
+    #[must_use]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Where it is put down who called what.
+    #[must_use]
+    pub fn audit(mut self, audit: Audit) -> Self {
+        self.audit = audit;
+        self
+    }
+
+    /// The settings of the server as a whole.
+    #[must_use]
+    pub fn settings(mut self, settings: ServerSettings) -> Self {
+        self.settings = settings;
+        self
+    }
+
     /// Starts the shards.
     pub fn build(self) -> Result<Server, StartError> {
         if !self.problems.is_empty() {
@@ -332,6 +392,7 @@ impl ServerBuilder {
             Arc::new(self.limits),
             self.sessions,
             &self.name,
+            self.audit,
         ));
         let shards = Shards::start(self.shard_count)?;
         let lost_from = Arc::clone(&directory);
@@ -341,6 +402,9 @@ impl ServerBuilder {
         })?;
         let state = Arc::new(ServerState {
             directory,
+            shards: Arc::clone(&shards),
+            connections: Connections::new(self.settings.connections_max),
+            tls: self.tls,
             gate: self.gate,
             patience: self.patience,
             stop: CancellationToken::new(),

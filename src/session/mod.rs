@@ -14,10 +14,14 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tracing::Instrument as _;
 use uuid::Uuid;
 
 use crate::binding::{Principal, Registry, SessionScope};
 use crate::limits::Limits;
+use crate::observe;
+use crate::observe::audit::{Audit, Event};
+use crate::quota::SessionSlot;
 use crate::rpc::{ErrorObject, Kind};
 use crate::runtime::shard::Shard;
 use crate::runtime::{
@@ -55,6 +59,7 @@ pub struct Directory {
     server: Value,
     sessions: Mutex<HashMap<String, Entry>>,
     draining: AtomicBool,
+    audit: Audit,
 }
 
 struct Entry {
@@ -66,6 +71,22 @@ struct Entry {
     detached_at: Option<Instant>,
     ran_eval: bool,
     shard: usize,
+    _place: Place,
+}
+
+/// A session's place in its principal's account and in the audit log; given up with the entry, however that goes.
+struct Place {
+    scope: Arc<SessionScope>,
+    _slot: SessionSlot,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.scope.audit.record(|| Event::SessionClosed {
+            principal: self.scope.principal.name.clone(),
+            session: self.scope.id.clone(),
+        });
+    }
 }
 
 /// A connection's hold on a session.
@@ -99,6 +120,7 @@ impl Directory {
         limits: Arc<Limits>,
         settings: SessionSettings,
         server_name: &str,
+        audit: Audit,
     ) -> Self {
         let mut declarations: Vec<Value> =
             registry.iter().map(|binding| json!(binding.declaration)).collect();
@@ -112,7 +134,13 @@ impl Directory {
             server: json!({"name": server_name, "version": env!("CARGO_PKG_VERSION")}),
             sessions: Mutex::default(),
             draining: AtomicBool::new(false),
+            audit,
         }
+    }
+
+    /// Where its sessions put down what they do.
+    pub(crate) fn audit(&self) -> &Audit {
+        &self.audit
     }
 
     /// The limits of its sessions.
@@ -163,10 +191,24 @@ impl Directory {
         }
         let shard = Shard::current().ok_or_else(|| ErrorObject::new(Kind::Internal, "not on a shard"))?;
         let id = format!("sess_{}", Uuid::new_v4().simple());
-        let scope = Arc::new(SessionScope { id: id.clone(), principal: Arc::clone(principal) });
-        let parts =
-            SessionParts { scope, limits: Arc::clone(&self.limits), registry: Arc::clone(&self.registry) };
-        let full = || busy("the server has too many sessions");
+        let slot = principal
+            .account
+            .open_session(self.limits.memory_bytes_max)
+            .inspect_err(|exceeded| observe::refused(exceeded.resource.name()))?;
+        let scope = Arc::new(SessionScope {
+            id: id.clone(),
+            principal: Arc::clone(principal),
+            audit: self.audit.clone(),
+        });
+        let parts = SessionParts {
+            scope: Arc::clone(&scope),
+            limits: Arc::clone(&self.limits),
+            registry: Arc::clone(&self.registry),
+        };
+        let full = || {
+            observe::refused("server-sessions");
+            busy("the server has too many sessions")
+        };
         if self.len() >= self.settings.sessions_max {
             return Err(full());
         }
@@ -187,19 +229,26 @@ impl Directory {
                 detached_at: None,
                 ran_eval: false,
                 shard: shard.number(),
+                _place: Place { scope, _slot: slot },
             },
         );
         drop(sessions);
+        self.audit.record(|| Event::SessionOpened { principal: principal.name.clone(), session: id.clone() });
         let weight = shard.weigh();
-        tokio::task::spawn_local(async move {
+        let span = tracing::info_span!("session", id, principal = principal.name);
+        let run = async move {
             session.run().await;
             drop(weight);
-        });
+        };
+        tokio::task::spawn_local(run.instrument(span));
         Ok((id, token, false, handle, 1))
     }
 
     fn resume(&self, principal: &Arc<Principal>, resume: &ResumeParams) -> Result<Opened, ErrorObject> {
-        let refused = || ErrorObject::new(Kind::SessionRefused, "there is no such session for you");
+        let refused = || {
+            observe::refused("session");
+            ErrorObject::new(Kind::SessionRefused, "there is no such session for you")
+        };
         let mut sessions = self.sessions.lock();
         let entry = sessions.get_mut(&resume.id).ok_or_else(refused)?;
         let ttl = Duration::from_millis(self.settings.ttl_ms);
@@ -210,6 +259,10 @@ impl Directory {
         let token = entry.tokens.rotate(&resume.token);
         entry.connection += 1;
         entry.detached_at = None;
+        self.audit.record(|| Event::SessionResumed {
+            principal: principal.name.clone(),
+            session: resume.id.clone(),
+        });
         Ok((resume.id.clone(), token, true, entry.handle.clone(), entry.connection))
     }
 

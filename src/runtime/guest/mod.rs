@@ -132,6 +132,12 @@ impl Guest {
         }
     }
 
+    /// How many functions are known across the border, both ways.
+    pub(crate) fn references(&self) -> usize {
+        let functions = self.functions.borrow();
+        functions.held_by(Holder::Client) + functions.held_by(Holder::Host) + self.imports.borrow().len()
+    }
+
     /// Lets go of everything that lives in the context, which is about to be freed.
     pub(crate) fn clear(&self) {
         self.calls.take();

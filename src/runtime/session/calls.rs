@@ -187,6 +187,7 @@ impl Session {
 
     /// Gives an outcome to whoever waits for it.
     pub(crate) fn deliver(&mut self, waiter: Waiter, outcome: Result<Value, ErrorObject>) {
+        crate::observe::client_called(outcome.as_ref().err());
         match waiter {
             Waiter::Script { call, owner } => self.settle_soon(call, owner, (outcome, Origin::Client)),
             Waiter::Handler(reply_tx) => {

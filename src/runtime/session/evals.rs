@@ -15,6 +15,8 @@ use super::super::source;
 use super::keys::Found;
 use super::turn::Action;
 use super::{Ready, Session};
+use crate::observe;
+use crate::quota::EvalSlot;
 use crate::rpc::{ErrorObject, Id, Kind};
 use crate::scomp::link::SessionEvent;
 use crate::scomp::methods::EvalParams;
@@ -30,6 +32,8 @@ pub(crate) struct Requester {
 struct Queued {
     requesters: Vec<Requester>,
     params: EvalParams,
+    _slot: EvalSlot,
+    _waiting: observe::Waiting,
 }
 
 /// The eval that runs.
@@ -102,15 +106,39 @@ impl Session {
                 }
             }
         }
-        if self.evals.queue.len() >= self.evals.queued_max {
-            if let Some(key) = &params.key {
-                self.keys.forget(key);
+        match self.room_for_eval() {
+            Ok(slot) => self.evals.queue.push_back(Queued {
+                requesters: vec![requester],
+                params,
+                _slot: slot,
+                _waiting: observe::Waiting::new(),
+            }),
+            Err(refusal) => {
+                if let Some(key) = &params.key {
+                    self.keys.forget(key);
+                }
+                self.answer(&requester, Err(refusal)).await;
             }
-            let message = format!("{} evals are waiting already", self.evals.queued_max);
-            let refusal = ErrorObject::new(Kind::QueueFull, message);
-            return self.answer(&requester, Err(refusal)).await;
         }
-        self.evals.queue.push_back(Queued { requesters: vec![requester], params });
+    }
+
+    /// A place in the queue, within the session's limit and its principal's quotas.
+    fn room_for_eval(&self) -> Result<EvalSlot, ErrorObject> {
+        if self.evals.queue.len() >= self.evals.queued_max {
+            observe::refused("queue-full");
+            let message = format!("{} evals are waiting already", self.evals.queued_max);
+            return Err(ErrorObject::new(Kind::QueueFull, message));
+        }
+        let account = &self.parts.scope.principal.account;
+        let waits = self.evals.running.is_some() || !self.evals.queue.is_empty();
+        let admitted = account.check_cpu(Instant::now()).and_then(|()| match waits {
+            true => account.queue_eval(),
+            false => Ok(EvalSlot::default()),
+        });
+        admitted.map_err(|exceeded| {
+            observe::refused(exceeded.resource.name());
+            exceeded.into()
+        })
     }
 
     /// A keyed eval that was sent again joins its run, wherever that is.
@@ -131,7 +159,7 @@ impl Session {
     }
 
     pub(crate) fn start_next_eval(&mut self) -> Option<Ready> {
-        let Queued { requesters, params } = self.evals.queue.pop_front()?;
+        let Queued { requesters, params, .. } = self.evals.queue.pop_front()?;
         self.evals.next += 1;
         let number = self.evals.next;
         let now = Instant::now();
@@ -168,6 +196,7 @@ impl Session {
             return;
         };
         self.evals.done += 1;
+        observe::eval_finished(running.number, outcome.as_ref().err(), running.started.elapsed());
         self.dispatcher.eval_id.replace(None);
         self.watches.borrow_mut().retain(|watched| watched.owner != Owner::Eval(running.number));
         // What floating promises call from here on has a budget of its own.

@@ -27,6 +27,7 @@ use super::guest::Owner;
 use super::meter::Stop;
 use crate::binding::{HostLink, Natives, Registry, Releases, SessionScope};
 use crate::limits::Limits;
+use crate::observe;
 use crate::scomp::link::{Closing, SessionEvent};
 use attach::Live;
 use calls::{ClientCall, ServerCall};
@@ -75,6 +76,7 @@ pub(crate) struct Session {
     next_number: u64,
     background: Background,
     cpu_total: Duration,
+    references: observe::Level,
     /// For whom JavaScript is on the stack, running or suspended.
     in_turn: Option<Owner>,
     /// Whether the world is to be replaced when the stack is empty.
@@ -123,6 +125,7 @@ impl Session {
             call_deadlines: BTreeSet::new(),
             next_number: 0,
             cpu_total: Duration::ZERO,
+            references: observe::Level::default(),
             in_turn: None,
             reset_requested: false,
             ending: None,
@@ -272,6 +275,7 @@ impl Session {
         guest.meter.begin(spent, budget);
         self.in_turn = Some(owner);
         let settled = loop {
+            observe::slice_ran();
             if let Some(settled) = super::shard::watched(|| turn.resume()) {
                 break settled;
             }
@@ -319,7 +323,9 @@ impl Session {
     }
 
     fn charge(&mut self, owner: Owner, before: Duration, total: Duration) {
-        self.cpu_total += total.saturating_sub(before);
+        let used = total.saturating_sub(before);
+        self.cpu_total += used;
+        self.parts.scope.principal.account.charge_cpu(used, Instant::now());
         match owner {
             Owner::Eval(_) => {
                 if let Some(running) = &mut self.evals.running {
@@ -354,6 +360,7 @@ impl Session {
             self.stop_eval(reason).await;
         }
         self.stream_console().await;
+        self.references.set(self.engine.guest.references());
         if self.reset_requested {
             self.reset_now().await;
         }

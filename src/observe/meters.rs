@@ -1,0 +1,284 @@
+//! Counters and histograms, in the Prometheus form.
+//!
+//! They belong to the process, not to a server, and to a recorder of our own, so that an embedding program's recorder
+//! is left alone. What every eval touches is a handle made once: counting costs an atomic addition. Labels come from
+//! fixed sets and from the names of the server's own bindings, never from a client.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use metrics::{Counter, Gauge, Histogram, with_local_recorder};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusRecorder};
+use parking_lot::RwLock;
+use serde::Deserialize as _;
+use serde::de::IntoDeserializer as _;
+use serde::de::value::{Error as NameError, StrDeserializer};
+
+use crate::rpc::{ErrorObject, Kind};
+
+/// From a property access to the longest eval: four steps a decade where most evals are, two above.
+const SECONDS_BUCKETS: [f64; 16] = [
+    0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0,
+    15.0, 60.0,
+];
+
+static METERS: LazyLock<Meters> = LazyLock::new(Meters::new);
+
+struct Meters {
+    recorder: PrometheusRecorder,
+    evals_ok: Counter,
+    eval_seconds: Histogram,
+    evals_queued: Gauge,
+    slices: Counter,
+    references: Gauge,
+    /// Counters with a label, by family and label.
+    labelled: RwLock<HashMap<(&'static str, &'static str), Counter>>,
+    bindings: RwLock<HashMap<String, BindingMeters>>,
+}
+
+/// What is counted of one binding.
+struct BindingMeters {
+    seconds: Histogram,
+    outcomes: HashMap<&'static str, Counter>,
+}
+
+impl Meters {
+    fn new() -> Self {
+        let builder = PrometheusBuilder::new();
+        let matcher = Matcher::Suffix("_seconds".to_owned());
+        // Refused only without buckets; then durations are shown as summaries.
+        let recorder = match builder.set_buckets_for_metric(matcher, &SECONDS_BUCKETS) {
+            Ok(builder) => builder.build_recorder(),
+            Err(_) => PrometheusBuilder::new().build_recorder(),
+        };
+        with_local_recorder(&recorder, describe);
+        let (evals_ok, eval_seconds, evals_queued, slices, references) =
+            with_local_recorder(&recorder, || {
+                (
+                    metrics::counter!("scomp_evals_total", "outcome" => "ok"),
+                    metrics::histogram!("scomp_eval_duration_seconds"),
+                    metrics::gauge!("scomp_evals_queued"),
+                    metrics::counter!("scomp_slices_total"),
+                    metrics::gauge!("scomp_references"),
+                )
+            });
+        Self {
+            recorder,
+            evals_ok,
+            eval_seconds,
+            evals_queued,
+            slices,
+            references,
+            labelled: RwLock::default(),
+            bindings: RwLock::default(),
+        }
+    }
+
+    fn count(&self, family: Family, label: &'static str) {
+        let key = (family.name, label);
+        if let Some(counter) = self.labelled.read().get(&key) {
+            return counter.increment(1);
+        }
+        let counter =
+            with_local_recorder(&self.recorder, || metrics::counter!(family.name, family.label => label));
+        counter.increment(1);
+        self.labelled.write().insert(key, counter);
+    }
+
+    fn count_binding(&self, binding: &str, outcome: &'static str, took: Duration) {
+        if let Some(meters) = self.bindings.read().get(binding)
+            && let Some(counter) = meters.outcomes.get(outcome)
+        {
+            meters.seconds.record(took);
+            return counter.increment(1);
+        }
+        let name = binding.to_owned();
+        let (seconds, counter) = with_local_recorder(&self.recorder, || {
+            (
+                metrics::histogram!("scomp_binding_duration_seconds", "binding" => name.clone()),
+                metrics::counter!("scomp_binding_calls_total", "binding" => name.clone(), "outcome" => outcome),
+            )
+        });
+        seconds.record(took);
+        counter.increment(1);
+        let mut bindings = self.bindings.write();
+        let outcomes = HashMap::new();
+        let meters = bindings.entry(name).or_insert(BindingMeters { seconds, outcomes });
+        meters.outcomes.insert(outcome, counter);
+    }
+}
+
+/// Counters that differ by one label.
+#[derive(Clone, Copy)]
+struct Family {
+    name: &'static str,
+    label: &'static str,
+}
+
+const EVALS: Family = Family { name: "scomp_evals_total", label: "outcome" };
+const CLIENT_CALLS: Family = Family { name: "scomp_client_calls_total", label: "outcome" };
+const REFUSALS: Family = Family { name: "scomp_refusals_total", label: "reason" };
+const CLOSES: Family = Family { name: "scomp_closes_total", label: "code" };
+const STRAYS: Family = Family { name: "scomp_stray_messages_total", label: "kind" };
+const AUDIT_DROPPED: &str = "scomp_audit_dropped_total";
+
+fn describe() {
+    metrics::describe_counter!(EVALS.name, "Evals that ended, by outcome: ok or the kind of the error");
+    metrics::describe_histogram!("scomp_eval_duration_seconds", "Time from start to end of an eval");
+    metrics::describe_gauge!("scomp_evals_queued", "Evals that wait for their turn");
+    metrics::describe_counter!("scomp_slices_total", "Stretches of JavaScript that ran");
+    metrics::describe_gauge!("scomp_references", "Live function references, both ways");
+    metrics::describe_counter!("scomp_binding_calls_total", "Calls of server bindings, by outcome");
+    metrics::describe_histogram!("scomp_binding_duration_seconds", "Time of a server binding's call");
+    metrics::describe_counter!(REFUSALS.name, "Connections, sessions and requests that were refused");
+    metrics::describe_counter!(CLIENT_CALLS.name, "Calls of the client's bindings and functions, by outcome");
+    metrics::describe_counter!(CLOSES.name, "Connections that we closed, by WebSocket close code");
+    metrics::describe_counter!(STRAYS.name, "Messages that meant nothing to us");
+    metrics::describe_counter!(AUDIT_DROPPED, "Audit records lost because the disk was too slow");
+}
+
+/// The eval of that number in its session ended.
+pub(crate) fn eval_finished(eval: u64, error: Option<&ErrorObject>, took: Duration) {
+    tracing::debug!(eval, outcome = outcome_name(error), ?took, "an eval ended");
+    METERS.eval_seconds.record(took);
+    match error {
+        None => METERS.evals_ok.increment(1),
+        Some(error) => METERS.count(EVALS, outcome_name(Some(error))),
+    }
+}
+
+/// A stretch of JavaScript ran without interruption.
+pub(crate) fn slice_ran() {
+    METERS.slices.increment(1);
+}
+
+/// A server binding was called.
+pub(crate) fn binding_called(binding: &str, outcome: &'static str, took: Duration) {
+    METERS.count_binding(binding, outcome, took);
+}
+
+/// A call to the client is over. Its name is the client's own and therefore no label.
+pub(crate) fn client_called(error: Option<&ErrorObject>) {
+    METERS.count(CLIENT_CALLS, outcome_name(error));
+}
+
+/// We closed a connection.
+pub(crate) fn closed(code: u16) {
+    let code = match code {
+        1000 => "1000",
+        1001 => "1001",
+        1002 => "1002",
+        1003 => "1003",
+        1007 => "1007",
+        1008 => "1008",
+        1009 => "1009",
+        1011 => "1011",
+        1013 => "1013",
+        4001 => "4001",
+        _ => "other",
+    };
+    METERS.count(CLOSES, code);
+}
+
+/// Something was refused.
+pub(crate) fn refused(reason: &'static str) {
+    METERS.count(REFUSALS, reason);
+}
+
+/// A message came that means nothing.
+pub(crate) fn stray(kind: &'static str) {
+    METERS.count(STRAYS, kind);
+}
+
+/// An audit record was lost.
+pub(crate) fn audit_record_dropped() {
+    with_local_recorder(&METERS.recorder, || metrics::counter!(AUDIT_DROPPED).increment(1));
+}
+
+/// The outcome's name in labels and records: `ok`, or a kind of ours; what a handler made up is `other`.
+pub(crate) fn outcome_name(error: Option<&ErrorObject>) -> &'static str {
+    let Some(error) = error else { return "ok" };
+    let Some(kind) = error.kind() else { return "other" };
+    let name: StrDeserializer<'_, NameError> = kind.into_deserializer();
+    Kind::deserialize(name).map_or("other", Kind::name)
+}
+
+/// One eval that waits, as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Waiting(());
+
+impl Waiting {
+    pub(crate) fn new() -> Self {
+        METERS.evals_queued.increment(1.0);
+        Self(())
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        METERS.evals_queued.decrement(1.0);
+    }
+}
+
+/// One session's part in the number of references.
+#[derive(Debug, Default)]
+pub(crate) struct Level(u32);
+
+impl Level {
+    /// It is that much now.
+    pub(crate) fn set(&mut self, now: usize) {
+        let now = u32::try_from(now).unwrap_or(u32::MAX);
+        if now != self.0 {
+            METERS.references.increment(f64::from(now) - f64::from(self.0));
+            self.0 = now;
+        }
+    }
+}
+
+impl Drop for Level {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+/// All of it, as Prometheus reads it.
+pub(crate) fn render() -> String {
+    METERS.recorder.handle().render()
+}
+
+/// Folds what was recorded into the histograms; without it they would keep every single duration until somebody asks.
+pub(crate) fn upkeep() {
+    METERS.recorder.handle().run_upkeep();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_show_with_their_labels() {
+        eval_finished(1, Some(&ErrorObject::new(Kind::Deadlock, "x")), Duration::from_micros(80));
+        binding_called("meter.test", "ok", Duration::from_millis(2));
+        binding_called("meter.test", "Timeout", Duration::from_millis(2));
+        refused("meter-test");
+        let text = render();
+        for line in [
+            "scomp_evals_total{outcome=\"Deadlock\"} 1",
+            "scomp_binding_calls_total{binding=\"meter.test\",outcome=\"ok\"} 1",
+            "scomp_binding_calls_total{binding=\"meter.test\",outcome=\"Timeout\"} 1",
+            "scomp_binding_duration_seconds_bucket{binding=\"meter.test\",le=\"0.0025\"} 2",
+            "scomp_refusals_total{reason=\"meter-test\"} 1",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_kind_that_a_handler_made_up_is_no_label() {
+        let error = ErrorObject::new(Kind::BindingError, "x").with("kind", "Zzz-17");
+        assert_eq!(outcome_name(Some(&error)), "other");
+        assert_eq!(outcome_name(Some(&ErrorObject::new(Kind::Timeout, "x"))), "Timeout");
+        assert_eq!(outcome_name(None), "ok");
+    }
+}

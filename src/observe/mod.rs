@@ -1,0 +1,12 @@
+//! What an operator can see: the numbers of `/metrics` and the audit log.
+//!
+//! The rest of the crate reports what happened in one line each; what becomes of it is decided here. Nothing here
+//! waits, and nothing here keeps script source, inputs or outputs.
+
+pub mod audit;
+mod meters;
+
+pub(crate) use meters::{
+    Level, Waiting, audit_record_dropped, binding_called, client_called, closed, eval_finished, outcome_name,
+    refused, render, slice_ran, stray, upkeep,
+};

@@ -1,0 +1,124 @@
+//! How many connections there may be, and giving memory back when many are gone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Sessions that have to be gone since the last time before memory is given back: fewer are not worth the walk.
+const SESSIONS_GONE_MIN: usize = 64;
+
+/// How often memory is given back at most. It takes a lock on the allocator, for milliseconds.
+const TRIM_EVERY: Duration = Duration::from_secs(5);
+
+/// The open connections of a server.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    open: Arc<AtomicUsize>,
+    most: usize,
+    numbered: AtomicUsize,
+}
+
+/// One open connection, as long as it lives.
+#[derive(Debug)]
+pub(crate) struct ConnectionSlot(Arc<AtomicUsize>);
+
+impl Drop for ConnectionSlot {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Connections {
+    /// Room for `most`.
+    pub(crate) fn new(most: usize) -> Self {
+        Self { open: Arc::default(), most, numbered: AtomicUsize::new(0) }
+    }
+
+    /// A number for the logs.
+    pub(crate) fn next_number(&self) -> usize {
+        self.numbered.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// How many are open.
+    pub(crate) fn open(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// Room for one more, if there is.
+    pub(crate) fn admit(&self) -> Option<ConnectionSlot> {
+        let slot = ConnectionSlot(Arc::clone(&self.open));
+        // Counted first and given back by the slot, so that two at once cannot both take the last place.
+        (self.open.fetch_add(1, Ordering::Relaxed) < self.most).then_some(slot)
+    }
+}
+
+/// Decides when memory goes back to the system. The allocator keeps what was freed in the middle of its heap; after a
+/// wave of sessions that is most of it.
+#[derive(Debug)]
+pub(crate) struct Trimmer {
+    most: usize,
+    trimmed_at: Instant,
+}
+
+impl Trimmer {
+    /// Nothing to give back yet.
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { most: 0, trimmed_at: now }
+    }
+
+    /// Sees how many sessions there are; gives memory back when enough are gone.
+    pub(crate) fn look(&mut self, sessions: usize, now: Instant) {
+        if self.is_due(sessions, now) {
+            trim();
+        }
+    }
+
+    fn is_due(&mut self, sessions: usize, now: Instant) -> bool {
+        self.most = self.most.max(sessions);
+        let is_worth_it = self.most - sessions >= SESSIONS_GONE_MIN;
+        let is_due = is_worth_it && now.saturating_duration_since(self.trimmed_at) >= TRIM_EVERY;
+        if is_due {
+            self.most = sessions;
+            self.trimmed_at = now;
+        }
+        is_due
+    }
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[allow(unsafe_code)]
+fn trim() {
+    // SAFETY: malloc_trim takes the allocator's own locks and may be called by any thread at any time.
+    unsafe { libc::malloc_trim(0) };
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn trim() {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_connection_too_many_is_not_admitted_until_another_ends() {
+        let connections = Connections::new(2);
+        let first = connections.admit();
+        let _second = connections.admit().unwrap();
+        assert!(connections.admit().is_none());
+        assert_eq!(connections.open(), 2);
+        drop(first);
+        assert!(connections.admit().is_some());
+    }
+
+    #[test]
+    fn memory_is_given_back_after_many_sessions_and_not_too_often() {
+        let start = Instant::now();
+        let later = start + TRIM_EVERY;
+        let mut trimmer = Trimmer::new(start);
+        assert!(!trimmer.is_due(200, later));
+        assert!(!trimmer.is_due(200 - SESSIONS_GONE_MIN + 1, later));
+        assert!(trimmer.is_due(200 - SESSIONS_GONE_MIN, later));
+        assert!(!trimmer.is_due(0, later));
+        assert!(trimmer.is_due(0, later + TRIM_EVERY));
+    }
+}

@@ -1,0 +1,139 @@
+//! How a gate is made from settings, a token file and the environment.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::super::settings::{AuthSettings, OriginSettings, TokenSettings};
+use super::{Gate, KnownToken, sha256};
+use crate::binding::{Policy, Principal};
+use crate::quota::Quotas;
+
+/// The one token of a simple set-up, in plain text.
+const TOKEN_VARIABLE: &str = "SCOMP_TOKEN";
+
+/// The path of the token file.
+const FILE_VARIABLE: &str = "SCOMP_TOKENS_FILE";
+
+/// Why the tokens cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum GateError {
+    /// The token file cannot be read.
+    #[error("cannot read the token file {}: {source}", path.display())]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The token file is not what it should be.
+    #[error("the token file {} is wrong: {source}", path.display())]
+    Malformed {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: Box<toml::de::Error>,
+    },
+    /// A hash is not one.
+    #[error("the token of {principal:?}: sha256 has to be 64 hexadecimal digits")]
+    BadHash {
+        /// Whose.
+        principal: String,
+    },
+    /// The token file has none, which would let everybody in.
+    #[error("the token file {} has no tokens", path.display())]
+    NoTokens {
+        /// Which.
+        path: PathBuf,
+    },
+    /// The environment gives a token without characters.
+    #[error("{TOKEN_VARIABLE} is empty: give it a token, or unset it")]
+    EmptyToken,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TokenFile {
+    #[serde(default)]
+    tokens: Vec<TokenSettings>,
+}
+
+impl AuthSettings {
+    /// Adds what the environment says: `SCOMP_TOKEN`, of the principal `default`, and `SCOMP_TOKENS_FILE`.
+    pub fn with_environment(mut self, lookup: impl Fn(&str) -> Option<String>) -> Result<Self, GateError> {
+        if let Some(token) = lookup(TOKEN_VARIABLE) {
+            if token.trim().is_empty() {
+                return Err(GateError::EmptyToken);
+            }
+            self.tokens.push(TokenSettings::of_token("default", &token));
+        }
+        if let Some(file) = lookup(FILE_VARIABLE) {
+            self.file = Some(file.into());
+        }
+        Ok(self)
+    }
+}
+
+impl TokenSettings {
+    /// The entry for a token in plain text, which is hashed here and not kept.
+    pub fn of_token(principal: impl Into<String>, token: &str) -> Self {
+        let hash = sha256(token.trim().as_bytes());
+        Self {
+            principal: principal.into(),
+            sha256: hash.iter().map(|byte| format!("{byte:02x}")).collect(),
+            policy: Policy::default(),
+            quotas: None,
+        }
+    }
+}
+
+impl Gate {
+    /// The gate of these settings; a principal without quotas of its own gets `quotas`.
+    pub fn new(auth: &AuthSettings, origins: OriginSettings, quotas: &Quotas) -> Result<Self, GateError> {
+        let mut gate = Self::without_tokens(origins, quotas.clone());
+        let mut entries = auth.tokens.clone();
+        if let Some(path) = &auth.file {
+            entries.extend(read_file(path)?);
+            if entries.is_empty() {
+                return Err(GateError::NoTokens { path: path.clone() });
+            }
+        }
+        let mut accounts = HashMap::new();
+        for entry in entries {
+            let hash = read_hash(&entry)?;
+            let quotas = entry.quotas.unwrap_or_else(|| quotas.clone());
+            let mut principal = Principal::new(entry.principal, entry.policy, quotas);
+            // A second token, say while one is replaced, does not double what its principal may use.
+            let account =
+                accounts.entry(principal.name.clone()).or_insert_with(|| Arc::clone(&principal.account));
+            principal.account = Arc::clone(account);
+            gate.tokens.push(KnownToken { hash, principal: Arc::new(principal) });
+        }
+        Ok(gate)
+    }
+}
+
+fn read_file(path: &PathBuf) -> Result<Vec<TokenSettings>, GateError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| GateError::Unreadable { path: path.clone(), source })?;
+    let file: TokenFile = toml::from_str(&text)
+        .map_err(|source| GateError::Malformed { path: path.clone(), source: Box::new(source) })?;
+    Ok(file.tokens)
+}
+
+fn read_hash<const N: usize>(entry: &TokenSettings) -> Result<[u8; N], GateError> {
+    let bad = || GateError::BadHash { principal: entry.principal.clone() };
+    let digits = entry.sha256.trim();
+    if digits.len() != 2 * N || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return Err(bad());
+    }
+    let mut hash = [0; N];
+    for (at, byte) in hash.iter_mut().enumerate() {
+        let pair = digits.get(2 * at..2 * at + 2).ok_or_else(bad)?;
+        *byte = u8::from_str_radix(pair, 16).map_err(|_| bad())?;
+    }
+    Ok(hash)
+}

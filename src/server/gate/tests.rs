@@ -1,0 +1,122 @@
+//! The gate by itself; `tests/gate.rs` has it behind a socket.
+
+use axum::http::HeaderValue;
+use axum::http::header::{HOST, ORIGIN};
+
+use super::super::settings::{AuthSettings, TokenSettings};
+use super::*;
+
+fn gate(tokens: &[(&str, &str)]) -> Gate {
+    let tokens = tokens.iter().map(|(principal, token)| TokenSettings::of_token(*principal, token));
+    let auth = AuthSettings { tokens: tokens.collect(), file: None };
+    Gate::new(&auth, OriginSettings::default(), &Quotas::default()).unwrap()
+}
+
+fn headers(pairs: &[(axum::http::HeaderName, &str)]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(HOST, HeaderValue::from_static("localhost:7400"));
+    for (name, value) in pairs {
+        headers.insert(name, HeaderValue::from_str(value).unwrap());
+    }
+    headers
+}
+
+fn admitted(gate: &Gate, value: &str) -> Result<String, Refusal> {
+    gate.admit(&headers(&[(AUTHORIZATION, value)])).map(|principal| principal.name.clone())
+}
+
+#[test]
+fn each_token_stands_for_its_principal() {
+    let gate = gate(&[("ann", "first"), ("bob", "second")]);
+    assert!(!gate.is_open());
+    assert_eq!(admitted(&gate, "Bearer first"), Ok("ann".to_owned()));
+    assert_eq!(admitted(&gate, "bEARER second"), Ok("bob".to_owned()));
+    assert_eq!(admitted(&gate, "Bearer third"), Err(Refusal::WrongToken));
+    assert_eq!(admitted(&gate, "Bearer "), Err(Refusal::WrongToken));
+    assert_eq!(admitted(&gate, "Basic first"), Err(Refusal::NoToken));
+    assert_eq!(gate.admit(&headers(&[])).unwrap_err(), Refusal::NoToken);
+}
+
+#[test]
+fn a_browser_offers_its_token_as_a_subprotocol() {
+    let gate = gate(&[("ann", "fi/rst?")]);
+    let offer = format!("scomp.v0, bearer.{}", BASE64_URL_SAFE_NO_PAD.encode("fi/rst?"));
+    let admitted = gate.admit(&headers(&[(SEC_WEBSOCKET_PROTOCOL, &offer)]));
+    assert_eq!(admitted.unwrap().name, "ann");
+    let other = gate.admit(&headers(&[(SEC_WEBSOCKET_PROTOCOL, "scomp.v0, bearer.!!")]));
+    assert_eq!(other.unwrap_err(), Refusal::NoToken);
+}
+
+#[test]
+fn a_wrong_header_is_not_made_good_by_a_subprotocol() {
+    let gate = gate(&[("ann", "first")]);
+    let offer = format!("bearer.{}", BASE64_URL_SAFE_NO_PAD.encode("first"));
+    let both = headers(&[(AUTHORIZATION, "Bearer other"), (SEC_WEBSOCKET_PROTOCOL, offer.as_str())]);
+    assert_eq!(gate.admit(&both).unwrap_err(), Refusal::WrongToken);
+}
+
+#[test]
+fn an_open_gate_answers_to_names_of_this_machine_only() {
+    let gate = Gate::open();
+    assert!(gate.is_open());
+    assert_eq!(gate.admit(&headers(&[])).unwrap().name, "anonymous");
+    let rebound = headers(&[(HOST, "evil.example"), (ORIGIN, "http://evil.example")]);
+    assert_eq!(gate.admit(&rebound).unwrap_err(), Refusal::ForeignHost);
+}
+
+#[test]
+fn a_foreign_page_is_refused_even_with_a_token() {
+    let gate = gate(&[("ann", "first")]);
+    let page = headers(&[(AUTHORIZATION, "Bearer first"), (ORIGIN, "https://elsewhere.example")]);
+    assert_eq!(gate.admit(&page).unwrap_err(), Refusal::ForeignOrigin);
+}
+
+#[test]
+fn two_tokens_of_one_principal_share_its_account() {
+    let gate = gate(&[("ann", "old"), ("ann", "new")]);
+    let (old, new) = (gate.owner_of(b"old").unwrap(), gate.owner_of(b"new").unwrap());
+    assert!(Arc::ptr_eq(&old.account, &new.account));
+}
+
+#[test]
+fn the_environment_adds_a_token_and_a_file() {
+    let path = std::env::temp_dir().join(format!("scomp-tokens-{}.toml", std::process::id()));
+    let entry = TokenSettings::of_token("ci", "from-file");
+    let text = format!("[[tokens]]\nprincipal = \"ci\"\nsha256 = \"{}\"\n", entry.sha256);
+    std::fs::write(&path, text).unwrap();
+    let lookup = |name: &str| match name {
+        "SCOMP_TOKEN" => Some("from-env".to_owned()),
+        "SCOMP_TOKENS_FILE" => path.to_str().map(str::to_owned),
+        _ => None,
+    };
+    let auth = AuthSettings::default().with_environment(lookup).unwrap();
+    assert!(!format!("{auth:?}").contains("from-env"));
+    let gate = Gate::new(&auth, OriginSettings::default(), &Quotas::default()).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(admitted(&gate, "Bearer from-env"), Ok("default".to_owned()));
+    assert_eq!(admitted(&gate, "Bearer from-file"), Ok("ci".to_owned()));
+}
+
+#[test]
+fn a_token_file_without_tokens_does_not_open_the_gate() {
+    let path = std::env::temp_dir().join(format!("scomp-no-tokens-{}.toml", std::process::id()));
+    std::fs::write(&path, "# none yet\n").unwrap();
+    let auth = AuthSettings { tokens: Vec::new(), file: Some(path.clone()) };
+    let made = Gate::new(&auth, OriginSettings::default(), &Quotas::default());
+    std::fs::remove_file(&path).unwrap();
+    assert!(matches!(made, Err(GateError::NoTokens { .. })));
+}
+
+#[test]
+fn bad_settings_say_what_is_wrong() {
+    let with = |sha256: &str| AuthSettings {
+        tokens: vec![TokenSettings { sha256: sha256.to_owned(), ..TokenSettings::of_token("ann", "x") }],
+        file: None,
+    };
+    for bad in ["", "12", &"z".repeat(64), &"é".repeat(32)] {
+        let error = Gate::new(&with(bad), OriginSettings::default(), &Quotas::default()).unwrap_err();
+        assert!(error.to_string().contains("\"ann\": sha256 has to be 64 hexadecimal digits"));
+    }
+    let empty = AuthSettings::default().with_environment(|_| Some(String::new()));
+    assert!(matches!(empty, Err(GateError::EmptyToken)));
+}

@@ -1,0 +1,36 @@
+//! The page `/metrics`: what was counted, and how much there is right now.
+
+use std::fmt::Write as _;
+
+use super::ServerState;
+use crate::observe;
+
+/// The page, as Prometheus reads it.
+pub(crate) fn page(state: &ServerState) -> String {
+    let mut text = observe::render();
+    gauge(&mut text, "scomp_sessions", "Live sessions, detached ones included", state.directory.len());
+    gauge(&mut text, "scomp_connections", "Open connections", state.connections.open());
+    gauge(
+        &mut text,
+        "scomp_stuck_shards",
+        "Shards lost in native code since the start",
+        state.shards.stuck(),
+    );
+    if let Some(bytes) = resident_bytes() {
+        gauge(&mut text, "scomp_memory_bytes", "Memory of the process in RAM", bytes);
+    }
+    text
+}
+
+fn gauge(text: &mut String, name: &str, help: &str, value: usize) {
+    // Writing into a string cannot fail.
+    let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}\n\n");
+}
+
+/// From the kernel's own account; `None` where it keeps no such file.
+fn resident_bytes() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: usize = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    Some(kibibytes << 10)
+}

@@ -1,0 +1,131 @@
+//! What an operator may set about the server's edge, as it stands in the configuration file.
+//!
+//! One place, so that the program embeds these tables as they are: `[auth]`, `[origins]`, `[quotas]`, `[tls]`,
+//! `[audit]`, `[server]`. Secrets never stand here: a token is known by its hash alone.
+
+use std::io;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::binding::Policy;
+use crate::observe::audit::Audit;
+use crate::quota::Quotas;
+
+/// `[auth]`: who may come in. Without any token everybody may, and then only from this machine.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AuthSettings {
+    /// The known tokens.
+    pub tokens: Vec<TokenSettings>,
+    /// A TOML file with more `[[tokens]]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<PathBuf>,
+}
+
+/// One `[[tokens]]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenSettings {
+    /// Who shows this token. Tokens of one principal share its sessions and its quotas.
+    pub principal: String,
+    /// SHA-256 of the token, in hexadecimal.
+    pub sha256: String,
+    /// What the sessions opened with it may do.
+    #[serde(default)]
+    pub policy: Policy,
+    /// How much its principal may use; absent: `[quotas]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quotas: Option<Quotas>,
+}
+
+/// `[origins]`: which web pages may connect. A program that sends no `Origin` always may.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OriginSettings {
+    /// Origins such as `https://app.example`; `*` is all. A page of this very server needs no entry.
+    pub allow: Vec<String>,
+}
+
+/// `[tls]`: serve `wss` with this certificate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsSettings {
+    /// PEM file with the certificate and its chain.
+    pub cert: PathBuf,
+    /// PEM file with its private key.
+    pub key: PathBuf,
+}
+
+/// `[audit]`: the record of who called what.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AuditSettings {
+    /// The file; absent: no record is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathBuf>,
+    /// At this size the file is set aside and a new one begun.
+    pub max_bytes: u64,
+    /// How many files set aside are kept, as `path.1` (the latest), `path.2`, …
+    pub keep: usize,
+}
+
+impl Default for AuditSettings {
+    fn default() -> Self {
+        Self { path: None, max_bytes: 64 << 20, keep: 8 }
+    }
+}
+
+impl AuditSettings {
+    /// Opens the file, if there is to be one.
+    pub fn open(&self) -> io::Result<Audit> {
+        match &self.path {
+            Some(path) => Audit::open(path, self.max_bytes, self.keep),
+            None => Ok(Audit::default()),
+        }
+    }
+}
+
+/// `[server]`: the server as a whole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServerSettings {
+    /// Connections at once, upgraded or not. One more is closed before a byte of it is read.
+    pub connections_max: usize,
+}
+
+impl Default for ServerSettings {
+    fn default() -> Self {
+        Self {
+            // Somewhat more than sessions, so that probes and scrapes get in beside them.
+            connections_max: 24_000,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_reads_with_its_policy_and_quotas() {
+        let text = r#"
+            [[tokens]]
+            principal = "ci"
+            sha256 = "00"
+            policy = { allow = ["read"] }
+            quotas = { sessions_max = 2 }
+        "#;
+        let auth: AuthSettings = toml::from_str(text).unwrap();
+        let token = &auth.tokens[0];
+        assert!(token.policy.allow.as_ref().unwrap().contains("read"));
+        assert_eq!(token.quotas.as_ref().unwrap().sessions_max, Some(2));
+    }
+
+    #[test]
+    fn a_token_in_plain_text_is_not_a_setting() {
+        let text = "[[tokens]]\nprincipal = \"ci\"\ntoken = \"secret\"\n";
+        let error = toml::from_str::<AuthSettings>(text).unwrap_err().to_string();
+        assert!(error.contains("unknown field `token`"), "{error}");
+    }
+}
