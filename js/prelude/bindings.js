@@ -75,8 +75,18 @@ exports.setBindings = (segments) => {
   for (let i = 0; i < wanted.length; i++) (slots[wanted[i]] ?? defineSlot(wanted[i])).node = tree[wanted[i]];
 };
 
+// QuickJS hands the value of an eval over in a plain object, and a promise looks for `then`: what a script left under
+// these names on Object.prototype would take every later eval with it, so it ends with its own.
+const ObjectPrototype = Object.prototype;
+const ReflectDeleteProperty = Reflect.deleteProperty;
+const cleanObjectPrototype = () => {
+  if (ObjectHasOwn(ObjectPrototype, "value")) ReflectDeleteProperty(ObjectPrototype, "value");
+  if (ObjectHasOwn(ObjectPrototype, "then")) ReflectDeleteProperty(ObjectPrototype, "then");
+};
+
 // A name that is a binding no more keeps what a script gave it, like any other global.
 exports.dropShadows = () => {
+  cleanObjectPrototype();
   if (shadows.length === 0) return;
   const kept = newList();
   for (let i = 0; i < shadows.length; i++) {

@@ -6,6 +6,7 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
+use super::slice;
 use crate::rpc::Kind;
 
 /// How long a script runs before its neighbours are served.
@@ -39,7 +40,7 @@ impl Stop {
 
 /// What the interrupt handler does next.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+enum Verdict {
     /// Run on.
     Continue,
     /// Let the others run, then ask again.
@@ -55,6 +56,8 @@ pub(crate) struct Meter {
     spent: Cell<Duration>,
     budget: Cell<Duration>,
     stop: Cell<Option<Stop>>,
+    /// Whether a turn is on, so that allocations are looked at.
+    in_turn: Cell<bool>,
 }
 
 impl Meter {
@@ -65,6 +68,7 @@ impl Meter {
             spent: Cell::new(Duration::ZERO),
             budget: Cell::new(Duration::ZERO),
             stop: Cell::new(None),
+            in_turn: Cell::new(false),
         }
     }
 
@@ -73,7 +77,19 @@ impl Meter {
         self.spent.set(spent);
         self.budget.set(budget);
         self.stop.set(None);
+        self.in_turn.set(true);
         self.slice_start.set(Instant::now());
+    }
+
+    /// The turn is over. Gives the total.
+    pub(crate) fn finish(&self) -> Duration {
+        self.in_turn.set(false);
+        self.end_slice()
+    }
+
+    /// Whether a turn is on.
+    pub(crate) fn in_turn(&self) -> bool {
+        self.in_turn.get()
     }
 
     /// JavaScript goes on after a suspension.
@@ -102,8 +118,20 @@ impl Meter {
         self.stop.get()
     }
 
-    /// The interrupt handler's question.
-    pub(crate) fn poll(&self, now: Instant) -> Verdict {
+    /// Whether the script is to end now. Lets the others run first when the slice is used up.
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        match self.poll(now) {
+            Verdict::Continue => false,
+            Verdict::Stop => true,
+            Verdict::Suspend => {
+                slice::suspend();
+                self.stop.get().is_some()
+            }
+        }
+    }
+
+    /// What the interrupt handler does next.
+    fn poll(&self, now: Instant) -> Verdict {
         if self.stop.get().is_some() {
             return Verdict::Stop;
         }

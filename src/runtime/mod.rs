@@ -4,6 +4,7 @@
 
 mod engine;
 mod guest;
+mod heap;
 mod host;
 mod meter;
 mod prelude;

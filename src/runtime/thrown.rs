@@ -25,18 +25,18 @@ pub(crate) struct SourceMap<'a> {
     pub(crate) positions: &'a Positions,
 }
 
-/// Describes the pending exception `thrown` as the failure of an eval.
+/// Describes what was thrown as the failure of an eval; `None` when there is no room even for that.
 pub(crate) fn describe<'js>(
     ctx: &Ctx<'js>,
     guest: &Guest,
     thrown: JsValue<'js>,
     source: &SourceMap<'_>,
-) -> ErrorObject {
+) -> Option<ErrorObject> {
     let Ok(parts) = parts(ctx, guest, thrown) else {
         if ctx.has_exception() {
             ctx.catch();
         }
-        return ErrorObject::new(Kind::EvalError, "an error that cannot be shown");
+        return None;
     };
     let kind = parts.kind();
     let mut error = ErrorObject::new(kind, parts.header.clone());
@@ -50,7 +50,7 @@ pub(crate) fn describe<'js>(
             error = error.with("suggestions", suggestions);
         }
     }
-    error
+    Some(error)
 }
 
 struct Parts<'js> {

@@ -13,11 +13,11 @@ use rquickjs::{Context, Ctx, Function, Object, Persistent, Promise, Runtime, Val
 use serde_json::Value;
 
 use super::guest::{self, Asked, Guest, Holder, Origin, Owner, kit_function};
-use super::meter::Verdict;
+use super::heap::Heap;
 use super::prelude;
 use super::source::Positions;
+use super::stack;
 use super::thrown::SourceMap;
-use super::{slice, stack};
 use crate::binding::Registry;
 use crate::limits::Limits;
 use crate::rpc::ErrorObject;
@@ -87,10 +87,10 @@ pub(crate) struct Engine {
 impl Engine {
     /// A fresh world.
     pub(crate) fn new(limits: Arc<Limits>, registry: Arc<Registry>) -> Result<Self, EngineError> {
-        let runtime = Runtime::new()?;
-        runtime.set_max_stack_size(limits.stack_bytes_max);
-        let context = Context::full(&runtime)?;
         let guest = Guest::new(limits, registry);
+        let runtime = Runtime::new_with_alloc(Heap::new(Rc::clone(&guest.meter)))?;
+        runtime.set_max_stack_size(guest.limits.stack_bytes_max);
+        let context = Context::full(&runtime)?;
         context.with(|ctx| -> rquickjs::Result<()> {
             let host = guest::install(&ctx, &guest)?;
             let kit = prelude::install(&ctx, host).inspect_err(|_| {
@@ -180,12 +180,5 @@ impl Drop for Engine {
 
 /// QuickJS asks every so often whether to go on.
 fn interrupt(guest: &Guest) -> bool {
-    match guest.meter.poll(Instant::now()) {
-        Verdict::Continue => false,
-        Verdict::Stop => true,
-        Verdict::Suspend => {
-            slice::suspend();
-            guest.meter.stopped().is_some()
-        }
-    }
+    guest.meter.is_over(Instant::now())
 }

@@ -140,12 +140,20 @@ impl Engine {
         if !error.is_exception() {
             return ErrorObject::new(Kind::Internal, error.to_string());
         }
-        let thrown = ctx.catch();
-        // With no memory left QuickJS cannot even make the error, and throws null.
-        if thrown.is_null() && self.is_out_of_memory(ctx) {
-            return ErrorObject::new(Kind::MemoryLimit, "InternalError: out of memory");
+        self.told(ctx, ctx.catch(), map)
+    }
+
+    /// The error for a thrown value.
+    pub(super) fn told<'js>(&self, ctx: &Ctx<'js>, thrown: JsValue<'js>, map: &SourceMap<'_>) -> ErrorObject {
+        let is_null = thrown.is_null();
+        match thrown::describe(ctx, &self.guest, thrown, map) {
+            // With no memory left QuickJS cannot even make the error, and throws null.
+            Some(error) if !is_null || !self.is_out_of_memory(ctx) => error,
+            None if !self.is_out_of_memory(ctx) => {
+                ErrorObject::new(Kind::EvalError, "an error that cannot be shown")
+            }
+            Some(_) | None => ErrorObject::new(Kind::MemoryLimit, "InternalError: out of memory"),
         }
-        thrown::describe(ctx, &self.guest, thrown, map)
     }
 
     fn is_out_of_memory(&self, ctx: &Ctx<'_>) -> bool {

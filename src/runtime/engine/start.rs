@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::super::guest::{Holder, Origin, Owner};
 use super::super::source::{self, Positions, Prepared};
-use super::super::thrown::{self, SourceMap};
+use super::super::thrown::SourceMap;
 use super::{Engine, Source, Watched};
 use crate::rpc::{ErrorObject, Kind};
 
@@ -68,7 +68,7 @@ impl Engine {
             ));
         };
         let map = SourceMap { name: &source.name, positions };
-        let refused = thrown::describe(ctx, &self.guest, thrown, &map);
+        let refused = self.told(ctx, thrown, &map);
         if !refused.message.starts_with("SyntaxError") {
             return Err(refused);
         }
@@ -81,7 +81,7 @@ impl Engine {
             Ok(promise) => Ok((promise, prepared.positions)),
             Err(Some(thrown)) => {
                 let map = SourceMap { name: &source.name, positions: &prepared.positions };
-                Err(as_syntax_error(thrown::describe(ctx, &self.guest, thrown, &map)))
+                Err(as_syntax_error(self.told(ctx, thrown, &map)))
             }
             Err(None) => Err(as_syntax_error(refused)),
         }

@@ -56,7 +56,7 @@ const REJECTIONS_KEPT_MAX: usize = 64;
 pub(crate) struct Guest {
     pub(crate) limits: Arc<Limits>,
     pub(crate) registry: Arc<Registry>,
-    pub(crate) meter: Meter,
+    pub(crate) meter: Rc<Meter>,
     pub(crate) console: RefCell<Console>,
     pub(crate) timers: RefCell<Timers>,
     pub(crate) calls: RefCell<Calls>,
@@ -93,7 +93,7 @@ impl Guest {
     /// The state of a fresh context.
     pub(crate) fn new(limits: Arc<Limits>, registry: Arc<Registry>) -> Rc<Self> {
         Rc::new(Self {
-            meter: Meter::new(),
+            meter: Rc::new(Meter::new()),
             console: RefCell::new(Console::new(limits.console_bytes_max)),
             timers: RefCell::new(Timers::new(limits.timers_max)),
             calls: RefCell::new(Calls::default()),

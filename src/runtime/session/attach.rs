@@ -24,7 +24,8 @@ impl Session {
         if let Some(live) = &self.live {
             let number = live.number;
             self.emit(SessionEvent::Close(Closing::TakenOver)).await;
-            self.detach_now(number);
+            // A connection that is gone already was detached when the event could not be delivered.
+            self.detach(number).await;
         }
         let Attachment { number, events_tx, bindings } = attachment;
         let bindings: HashMap<String, ClientBinding> =

@@ -50,6 +50,9 @@ impl Session {
             }
             SessionCommand::Invoke { request, target, payload } => {
                 let by = CalledBy::Client(Requester { connection, id: request });
+                if let Some(error) = self.too_deep(&payload) {
+                    return self.reply(by, Err(error)).await;
+                }
                 // A client does not say what it calls for; the deepest call it has to answer is the likely one.
                 let depth = self.client_calls.values().map(|call| call.depth).max().unwrap_or(0) + 1;
                 self.invoke(by, target, payload, depth).await;
@@ -63,6 +66,16 @@ impl Session {
                 self.forget(gone.into_iter().collect());
             }
         }
+    }
+
+    fn too_deep(&self, payload: &Payload) -> Option<ErrorObject> {
+        let max = self.parts.limits.value_depth_max;
+        let fits = match payload {
+            Payload::Input(input) => is_within(input, max),
+            Payload::Args(arguments) => arguments.iter().all(|argument| is_within(argument, max)),
+        };
+        (!fits)
+            .then(|| ErrorObject::new(Kind::InvalidParams, format!("the value is nested deeper than {max}")))
     }
 
     /// A handler calls back.
@@ -314,6 +327,15 @@ impl Session {
             self.reply(invoke.by, Err(error.clone())).await;
         }
         self.fail_client_calls();
+    }
+}
+
+/// Whether a value is nested at most `depth` deep. The decoder of messages bounds the recursion.
+fn is_within(value: &Value, depth: usize) -> bool {
+    match value {
+        Value::Object(fields) => depth > 0 && fields.values().all(|field| is_within(field, depth - 1)),
+        Value::Array(items) => depth > 0 && items.iter().all(|item| is_within(item, depth - 1)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
     }
 }
 

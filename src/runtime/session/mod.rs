@@ -58,7 +58,6 @@ pub(crate) struct Ready {
 /// A session at work. See the module.
 pub(crate) struct Session {
     parts: SessionParts,
-    engine: Rc<Engine>,
     dispatcher: Rc<Dispatcher>,
     watches: Watches,
     inbox_tx: mpsc::Sender<Inbox>,
@@ -82,6 +81,8 @@ pub(crate) struct Session {
     /// Whether the world is to be replaced when the stack is empty.
     reset_requested: bool,
     ending: Option<Closing>,
+    /// Last, so that it is dropped last: QuickJS aborts when a value outlives its runtime.
+    engine: Rc<Engine>,
 }
 
 impl Session {
@@ -283,7 +284,7 @@ impl Session {
             self.between_slices().await;
             guest.meter.resume_slice();
         };
-        let total = guest.meter.end_slice();
+        let total = guest.meter.finish();
         guest.owner.set(Owner::Nobody);
         self.in_turn = None;
         self.charge(owner, spent, total);

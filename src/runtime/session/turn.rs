@@ -106,7 +106,8 @@ fn run(engine: &Engine, dispatcher: &Rc<Dispatcher>, watches: &Watches, action: 
         }
         pump(engine, ctx, watches, &dispatch, &mut settled);
         // What an eval leaves unhandled at its end may still be handled by the jobs it leaves: that is seen later.
-        if !settled.iter().any(|settled| matches!(settled.owner, Owner::Eval(_))) {
+        let is_stopped = engine.guest.meter.stopped().is_some();
+        if !is_stopped && !settled.iter().any(|settled| matches!(settled.owner, Owner::Eval(_))) {
             engine.report_rejections(ctx);
         }
         settled

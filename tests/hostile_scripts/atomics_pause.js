@@ -1,0 +1,2 @@
+// EvalError value Timeout
+for (;;) Atomics.pause?.(1000)

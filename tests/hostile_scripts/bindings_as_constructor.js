@@ -1,0 +1,2 @@
+// EvalError value
+new getOrder({ id: "o_001" })

@@ -1,0 +1,2 @@
+// EvalError TooManyCalls Timeout MemoryLimit lost
+for (;;) echo(1).catch(() => {});

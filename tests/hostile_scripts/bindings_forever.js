@@ -1,0 +1,2 @@
+// Timeout
+await forever({})

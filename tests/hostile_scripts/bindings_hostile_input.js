@@ -1,0 +1,2 @@
+// value EvalError Unserializable Timeout
+await echo({ get a() { throw new Error("mine"); } })

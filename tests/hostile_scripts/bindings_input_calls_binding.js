@@ -1,0 +1,2 @@
+// value EvalError
+await echo({ get a() { echo(1); return 2; } })

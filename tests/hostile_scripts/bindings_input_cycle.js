@@ -1,0 +1,2 @@
+// EvalError Unserializable
+const o = {}; o.o = o; await echo(o)

@@ -1,0 +1,2 @@
+// EvalError Unserializable StackOverflow MemoryLimit
+let o = {}; for (let i = 0; i < 200000; i++) o = { o }; await echo(o)

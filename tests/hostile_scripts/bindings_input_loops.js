@@ -1,0 +1,2 @@
+// Timeout EvalError Unserializable
+await echo({ get a() { for (;;) {} } })

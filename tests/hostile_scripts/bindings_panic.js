@@ -1,0 +1,2 @@
+// value EvalError
+await fail.panic({})

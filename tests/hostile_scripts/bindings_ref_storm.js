@@ -1,0 +1,2 @@
+// EvalError TooManyRefs TooManyCalls MemoryLimit Timeout
+for (;;) await keeper.keep({ fn: () => {} });

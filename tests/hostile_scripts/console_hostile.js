@@ -1,0 +1,2 @@
+// value
+console.log(new Proxy({}, { get() { throw 1; }, ownKeys() { throw 2; }, getPrototypeOf() { throw 3; } })); console.log({ get a() { throw 1; } }); console.log(Object.create(null), Object.create(Object.create(null)), { [Symbol.toStringTag]: 5 }, { constructor: 5 }, { constructor: { name: { toString() { throw 1; } } } }); console.log("%d %i %f %j %o %O %c %s %%", {}, [], null, 1n, Symbol("x")); 1

@@ -1,0 +1,2 @@
+// value
+console.log = () => { throw 1; }; globalThis.console = null; 1

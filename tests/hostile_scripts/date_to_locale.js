@@ -1,0 +1,2 @@
+// value EvalError
+new Date().toLocaleString("x".repeat(1000))

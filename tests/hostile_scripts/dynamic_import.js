@@ -1,0 +1,2 @@
+// EvalError SyntaxError
+await import("fs")

@@ -1,0 +1,2 @@
+// EvalError SyntaxError
+await import("data:text/javascript,1")

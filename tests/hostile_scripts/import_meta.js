@@ -1,0 +1,2 @@
+// EvalError SyntaxError
+import.meta

@@ -1,0 +1,2 @@
+// value
+l: for (;;) { try { break l; } finally { } } 1

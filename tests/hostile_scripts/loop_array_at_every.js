@@ -1,0 +1,2 @@
+// Timeout MemoryLimit EvalError value
+Array.prototype.every.call({ length: 2 ** 50 }, () => true)

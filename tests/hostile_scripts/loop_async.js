@@ -1,0 +1,2 @@
+// Timeout
+for (;;) await null;

@@ -1,0 +1,2 @@
+// Timeout MemoryLimit EvalError value
+let b = 3n; for (;;) b = b * b;

@@ -1,0 +1,2 @@
+// Timeout
+function f() { try { for (;;) {} } finally { f(); } } f();

@@ -1,0 +1,2 @@
+// Timeout
+function f() { for (;;) ; } f();

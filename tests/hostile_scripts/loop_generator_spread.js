@@ -1,0 +1,2 @@
+// Timeout MemoryLimit
+function* g() { for (;;) yield 1; } [...g()]

@@ -1,0 +1,2 @@
+// Timeout
+console.log({ get [Symbol.toStringTag]() { for (;;) {} } }); while (true) {}

@@ -1,0 +1,2 @@
+// Timeout
+({ get a() { for (;;) {} } })

@@ -1,0 +1,2 @@
+// Timeout EvalError value
+Error.prepareStackTrace = () => { for (;;) {} }; throw new Error("x");

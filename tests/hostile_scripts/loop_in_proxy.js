@@ -1,0 +1,2 @@
+// Timeout
+new Proxy({}, { ownKeys() { for (;;) {} } })

@@ -1,0 +1,2 @@
+// Timeout Unserializable value
+new Proxy({a: 1}, { get() { for (;;) {} } })

@@ -1,0 +1,2 @@
+// Timeout value
+({ then() { for (;;) {} } })

@@ -1,0 +1,2 @@
+// Timeout
+({ toJSON() { for (;;) {} } })

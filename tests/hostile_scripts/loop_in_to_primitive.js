@@ -1,0 +1,2 @@
+// Timeout
+`${{ [Symbol.toPrimitive]() { for (;;) {} } }}`

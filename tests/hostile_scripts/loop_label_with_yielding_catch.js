@@ -1,0 +1,2 @@
+// Timeout
+async function f() { try { for (;;) await 0; } catch (e) { return f(); } } await f();

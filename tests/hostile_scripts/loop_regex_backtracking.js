@@ -1,0 +1,2 @@
+// Timeout
+/^(a+)+$/.test("a".repeat(40) + "b")

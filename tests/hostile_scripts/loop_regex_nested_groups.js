@@ -1,0 +1,2 @@
+// Timeout MemoryLimit SyntaxError EvalError StackOverflow value
+new RegExp("(".repeat(100000) + ")".repeat(100000)).test("a")

@@ -1,0 +1,2 @@
+// MemoryLimit EvalError EvalError lost
+new ArrayBuffer(2 ** 40)

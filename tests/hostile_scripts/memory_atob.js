@@ -1,0 +1,2 @@
+// MemoryLimit Timeout value EvalError EvalError lost
+atob("AAAA".repeat(3e6)).length

@@ -1,0 +1,2 @@
+// MemoryLimit EvalError Timeout EvalError lost
+let b = 1n; for (;;) b <<= 1000000n;

@@ -1,0 +1,2 @@
+// MemoryLimit EvalError Timeout EvalError lost
+1n << (2n ** 40n)

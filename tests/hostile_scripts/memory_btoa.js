@@ -1,0 +1,2 @@
+// MemoryLimit Timeout value EvalError EvalError lost
+btoa("A".repeat(9e6)).length

@@ -1,0 +1,2 @@
+// MemoryLimit EvalError EvalError lost
+let s = "x"; for (;;) s += s;

@@ -1,0 +1,2 @@
+// MemoryLimit EvalError EvalError lost
+"x".padEnd(2 ** 30 - 1, "y")

@@ -1,0 +1,2 @@
+// MemoryLimit EvalError EvalError lost
+"x".repeat(2 ** 30 - 1)

@@ -1,0 +1,2 @@
+// value EvalError lost
+try { for (;;) setTimeout(() => {}, 1e7); } catch (e) { e.name }

@@ -1,0 +1,2 @@
+// Timeout MemoryLimit
+function f() { queueMicrotask(f); queueMicrotask(f); } f(); await new Promise(() => {});

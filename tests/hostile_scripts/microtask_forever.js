@@ -1,0 +1,2 @@
+// Timeout Deadlock
+function f() { Promise.resolve().then(f); } f(); await new Promise(() => {});

@@ -1,0 +1,2 @@
+// value
+function f() { Promise.resolve().then(f); } f(); 1

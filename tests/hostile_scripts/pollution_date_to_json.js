@@ -1,0 +1,2 @@
+// value
+Date.prototype.toJSON = () => "stolen"; Date.prototype.toISOString = () => "stolen"; new Date(0)

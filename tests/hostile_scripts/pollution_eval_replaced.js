@@ -1,0 +1,2 @@
+// value EvalError
+globalThis.eval = () => { throw 1; }; globalThis.Function = () => { throw 1; }; 1

@@ -1,0 +1,2 @@
+// value EvalError
+Function.prototype.call = Function.prototype.apply = Function.prototype.bind = () => { throw new Error("stolen"); }; Array.prototype.push = Array.prototype.map = () => { throw new Error("stolen"); }; Array.prototype[Symbol.iterator] = () => { throw new Error("stolen"); }; Map.prototype.get = Map.prototype.set = () => { throw new Error("stolen"); }; console.log([1], { a: 1 }, new Map([])); await echo({ a: [1] })

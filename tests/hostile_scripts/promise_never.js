@@ -1,0 +1,2 @@
+// Deadlock
+await new Promise(() => {})

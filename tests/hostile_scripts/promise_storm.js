@@ -1,0 +1,2 @@
+// Timeout MemoryLimit
+const all = []; for (;;) all.push(new Promise(() => {}).then(() => 1));

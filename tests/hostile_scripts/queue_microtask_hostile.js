@@ -1,0 +1,2 @@
+// value
+queueMicrotask(() => { throw new Error("late"); }); try { queueMicrotask(5); } catch (e) { e.name }

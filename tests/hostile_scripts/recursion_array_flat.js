@@ -1,0 +1,2 @@
+// StackOverflow EvalError value MemoryLimit Timeout
+let a = []; for (let i = 0; i < 100000; i++) a = [a]; a.flat(Infinity).length

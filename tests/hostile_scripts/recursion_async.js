@@ -1,0 +1,2 @@
+// StackOverflow EvalError MemoryLimit Timeout
+async function f() { return await f(); } await f()

@@ -1,0 +1,2 @@
+// StackOverflow EvalError MemoryLimit Timeout
+async function* g() { yield* g(); } await g().next()

@@ -1,0 +1,2 @@
+// StackOverflow EvalError
+class A { constructor() { new this.constructor(); } } new A()

@@ -1,0 +1,2 @@
+// StackOverflow EvalError
+class A { x = new A(); } new A()

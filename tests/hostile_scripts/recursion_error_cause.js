@@ -1,0 +1,2 @@
+// value EvalError Unserializable
+const e = new Error("x"); e.cause = e; throw e;

@@ -1,0 +1,2 @@
+// StackOverflow EvalError SyntaxError
+function f() { eval("f()"); } f();

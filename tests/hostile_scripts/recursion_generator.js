@@ -1,0 +1,2 @@
+// StackOverflow EvalError MemoryLimit
+function* g() { yield* g(); } g().next()

@@ -1,0 +1,2 @@
+// StackOverflow EvalError
+const o = { get a() { return this.a; } }; o.a

@@ -1,0 +1,2 @@
+// StackOverflow EvalError MemoryLimit Timeout value
+JSON.parse("[".repeat(1000000))

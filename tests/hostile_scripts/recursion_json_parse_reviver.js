@@ -1,0 +1,2 @@
+// StackOverflow EvalError
+function f() { JSON.parse("[1]", f); } f();

@@ -1,0 +1,2 @@
+// StackOverflow EvalError
+const o = { toJSON() { return JSON.stringify(o); } }; JSON.stringify(o)

@@ -1,0 +1,2 @@
+// StackOverflow EvalError SyntaxError
+globalThis.f = function () { new Function("f()")(); }; f();

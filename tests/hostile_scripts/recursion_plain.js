@@ -1,0 +1,2 @@
+// StackOverflow EvalError
+function f() { return f() + 1; } f();

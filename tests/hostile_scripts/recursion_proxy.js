@@ -1,0 +1,2 @@
+// StackOverflow EvalError
+let p = {}; p = new Proxy(p, { get(t, k) { return p[k]; } }); p.x

@@ -1,0 +1,2 @@
+// StackOverflow EvalError value MemoryLimit Timeout SyntaxError
+/^(?:(a)|b)*?$/.test("ab".repeat(300000))

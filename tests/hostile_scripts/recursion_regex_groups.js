@@ -1,0 +1,2 @@
+// StackOverflow EvalError value MemoryLimit Timeout SyntaxError
+/(?:a|(?:b|(?:c)))*$/.test("abc".repeat(200000))

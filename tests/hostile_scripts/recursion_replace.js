@@ -1,0 +1,2 @@
+// StackOverflow EvalError
+function f() { "a".replace(/a/, f); } f();

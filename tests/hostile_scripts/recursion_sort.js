@@ -1,0 +1,2 @@
+// StackOverflow EvalError
+function f() { [2, 1].sort(f); } f();

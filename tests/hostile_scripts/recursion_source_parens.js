@@ -1,0 +1,2 @@
+// SyntaxError StackOverflow EvalError value MemoryLimit Timeout
+eval("(".repeat(100000) + "1" + ")".repeat(100000))

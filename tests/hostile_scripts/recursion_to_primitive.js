@@ -1,0 +1,2 @@
+// StackOverflow EvalError
+const o = { [Symbol.toPrimitive]() { return +o; } }; +o

@@ -1,0 +1,2 @@
+// StackOverflow EvalError
+const o = { toString() { return `${o}`; } }; `${o}`

@@ -1,0 +1,2 @@
+// EvalError
+Error.stackTraceLimit = { valueOf() { throw 1; } }; throw new Error("x")

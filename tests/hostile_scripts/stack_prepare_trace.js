@@ -1,0 +1,2 @@
+// EvalError
+Error.prepareStackTrace = (e, frames) => { throw new Error("no"); }; throw new Error("x")

@@ -1,0 +1,2 @@
+// EvalError
+String.fromCodePoint(0x110000)

@@ -1,0 +1,2 @@
+// Timeout EvalError
+structuredClone({ get a() { for (;;) {} } })

@@ -1,0 +1,2 @@
+// value EvalError
+try { structuredClone({ get a() { throw new Error("no"); } }); } catch (e) { e.message }

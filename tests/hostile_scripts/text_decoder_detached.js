@@ -1,0 +1,2 @@
+// value EvalError
+const b = new ArrayBuffer(1000); const u = new Uint8Array(b); b.transfer(); new TextDecoder().decode(u)

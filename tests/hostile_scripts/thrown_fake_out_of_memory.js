@@ -1,0 +1,2 @@
+// EvalError MemoryLimit
+throw new (globalThis.InternalError ?? Error)("out of memory")

@@ -1,0 +1,2 @@
+// EvalError StackOverflow
+throw new RangeError("Maximum call stack size exceeded")

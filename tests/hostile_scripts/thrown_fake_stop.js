@@ -1,0 +1,2 @@
+// EvalError
+const e = new Error("interrupted"); e.name = "InternalError"; throw e

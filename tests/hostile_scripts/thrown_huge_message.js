@@ -1,0 +1,2 @@
+// EvalError MemoryLimit
+throw new Error("x".repeat(5e6))

@@ -1,0 +1,2 @@
+// EvalError MemoryLimit ResultTooLarge
+throw "x".repeat(5e6)

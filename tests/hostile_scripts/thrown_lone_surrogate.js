@@ -1,0 +1,2 @@
+// EvalError
+throw new Error("\ud800")

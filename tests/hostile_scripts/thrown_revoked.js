@@ -1,0 +1,2 @@
+// EvalError
+const { proxy, revoke } = Proxy.revocable({}, {}); revoke(); throw proxy

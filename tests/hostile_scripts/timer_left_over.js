@@ -1,0 +1,2 @@
+// value
+setInterval(() => { for (;;) ; }, 0); 1

@@ -1,0 +1,2 @@
+// value Unserializable
+(function () { return arguments; })(1, 2)

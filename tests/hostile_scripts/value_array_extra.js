@@ -1,0 +1,2 @@
+// value
+const a = [1]; a.x = 2; a

@@ -1,0 +1,2 @@
+// value Unserializable
+[Object(1), Object("s"), Object(true), Object(1n)]

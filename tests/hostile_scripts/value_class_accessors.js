@@ -1,0 +1,2 @@
+// value
+class A { #x = 1; get x() { return this.#x; } y = 2; } new A()

@@ -1,0 +1,2 @@
+// Unserializable
+const make = () => ({ get a() { return make(); } }); make()

@@ -1,0 +1,2 @@
+// Unserializable Timeout StackOverflow EvalError value
+const make = () => ({ toJSON() { return make(); } }); make()

@@ -1,0 +1,2 @@
+// value Unserializable EvalError
+const e = new Error("x"); e.cause = e; e

@@ -1,0 +1,2 @@
+// value Unserializable
+Object.create(Date.prototype)

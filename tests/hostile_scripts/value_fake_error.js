@@ -1,0 +1,2 @@
+// value Unserializable
+const e = Object.create(Error.prototype); e

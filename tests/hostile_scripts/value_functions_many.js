@@ -1,0 +1,2 @@
+// TooManyRefs ResultTooLarge MemoryLimit Timeout
+Array.from({ length: 20000 }, () => () => 1)

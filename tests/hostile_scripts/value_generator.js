@@ -1,0 +1,2 @@
+// value Unserializable
+(function* () { for (;;) yield 1; })()

@@ -1,0 +1,2 @@
+// value Unserializable
+const a = [1, 2, 3]; Object.defineProperty(a, 0, { get() { a.length = 0; return 9; } }); a

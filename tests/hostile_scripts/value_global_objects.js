@@ -1,0 +1,2 @@
+// value Unserializable
+[Math, JSON, Reflect, Atomics]

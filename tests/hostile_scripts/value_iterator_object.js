@@ -1,0 +1,2 @@
+// value Unserializable
+[1, 2, 3][Symbol.iterator]()

@@ -1,0 +1,2 @@
+// Timeout ResultTooLarge MemoryLimit Unserializable value
+const m = new Map(); const make = () => ({ get a() { m.set(make(), 1); return 1; } }); m.set(make(), 1); m

@@ -1,0 +1,2 @@
+// value
+Object.defineProperty({ a: 1 }, "b", { value: 2 })

@@ -1,0 +1,2 @@
+// value
+Object.assign(Object.create(null), { a: 1 })

@@ -1,0 +1,2 @@
+// value
+JSON.parse("{\"__proto__\": {\"a\": 1}, \"constructor\": 1}")

@@ -1,0 +1,2 @@
+// value Unserializable
+new Proxy(() => 1, {})

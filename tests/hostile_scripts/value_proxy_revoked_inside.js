@@ -1,0 +1,2 @@
+// Unserializable EvalError
+const { proxy, revoke } = Proxy.revocable({}, {}); revoke(); ({ a: [proxy] })

@@ -1,0 +1,2 @@
+// Unserializable
+new Proxy({}, { ownKeys() { throw new Error("no"); } })

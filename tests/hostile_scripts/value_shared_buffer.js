@@ -1,0 +1,2 @@
+// value Unserializable EvalError
+new SharedArrayBuffer(16)

@@ -1,0 +1,2 @@
+// value Unserializable EvalError
+new Uint8Array(new SharedArrayBuffer(16))

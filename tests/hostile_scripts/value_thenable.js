@@ -1,0 +1,2 @@
+// value EvalError
+({ then(r) { r({ then(r) { r(5); } }); } })

@@ -1,0 +1,2 @@
+// Timeout value
+const t = { then(r) { r(t); } }; t

@@ -1,0 +1,2 @@
+// EvalError Unserializable
+({ get then() { throw new Error("no"); } })

@@ -1,0 +1,2 @@
+// value Unserializable
+[new WeakMap(), new WeakSet(), new WeakRef({})]

@@ -1,0 +1,172 @@
+//! A client that goes away in every phase and comes back: nothing runs twice, nothing hangs, nothing is left over.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod support;
+
+use scomp::limits::Limits;
+use serde_json::{Value, json};
+use support::{Running, Wire};
+
+fn ticket(welcome: &Value) -> Value {
+    json!({"id": welcome["sessionId"], "token": welcome["metadata"]["session"]["token"]})
+}
+
+/// Comes back to a session; gives the new connection and the ticket for the next time.
+async fn resume(url: &str, ticket: &Value, bindings: Value) -> (Wire, Value) {
+    let (wire, welcome) = Wire::live_with(url, json!({"session": ticket, "bindings": bindings})).await;
+    assert_eq!(welcome["metadata"]["session"]["resumed"], json!(true));
+    let next = self::ticket(&welcome);
+    (wire, next)
+}
+
+/// Nothing of the script waits for anybody, and nobody holds anything.
+async fn assert_nothing_left(wire: &mut Wire) {
+    let info = wire.info().await;
+    for count in [
+        "evalsQueued",
+        "callsInFlight",
+        "functionsHeld",
+        "functionsImported",
+    ] {
+        assert_eq!(info[count], json!(0), "{count} in {info}");
+    }
+    assert_eq!(info["running"], json!(false));
+}
+
+#[tokio::test]
+async fn leaving_before_the_handshake_leaves_no_session() {
+    let running = Running::with(Limits::default()).await;
+    for _ in 0..20 {
+        drop(Wire::open(&running.url).await);
+        let mut wire = Wire::open(&running.url).await;
+        wire.send("handshake", json!({"protocol": "0.1"})).await;
+        drop(wire);
+    }
+    let mut wire = Wire::live(&running.url).await;
+    assert_eq!(wire.value("1").await, json!(1));
+    let directory = running.server.directory();
+    for _ in 0..100 {
+        if directory.len() == 1 {
+            return;
+        }
+        // A round trip gives the server time to notice.
+        wire.value("await new Promise(r => setTimeout(r, 20))").await;
+    }
+    panic!("{} sessions are left", directory.len());
+}
+
+#[tokio::test]
+async fn an_eval_that_runs_when_its_client_leaves_runs_once_and_to_its_end() {
+    let running = Running::with(Limits::default()).await;
+    let (mut wire, welcome) = Wire::live_with(&running.url, json!({})).await;
+    wire.value("globalThis.starts = 0; globalThis.ends = 0").await;
+    let code = "starts++; await new Promise(r => setTimeout(r, 100)); ends++; [starts, ends]";
+    wire.send("eval", json!({"code": code, "key": "once"})).await;
+    wire.info().await;
+    drop(wire);
+    let (mut wire, next) = resume(&running.url, &ticket(&welcome), json!([])).await;
+    let joined = wire.request("eval", json!({"code": code, "key": "once"})).await;
+    assert_eq!(joined["result"]["value"], json!([1, 1]));
+    drop(wire);
+    let (mut wire, _) = resume(&running.url, &next, json!([])).await;
+    let stored = wire.request("eval", json!({"code": code, "key": "once"})).await;
+    assert_eq!(stored["result"]["value"], json!([1, 1]));
+    assert_eq!(wire.value("[starts, ends]").await, json!([1, 1]));
+    assert_nothing_left(&mut wire).await;
+}
+
+#[tokio::test]
+async fn a_loop_that_runs_when_its_client_leaves_can_be_cancelled_by_the_next() {
+    let running = Running::with(Limits {
+        cpu_ms_max: 2_000,
+        ..Limits::default()
+    })
+    .await;
+    let (mut wire, welcome) = Wire::live_with(&running.url, json!({})).await;
+    wire.value("1").await;
+    wire.send("eval", json!({"code": "for (;;) ;"})).await;
+    wire.info().await;
+    drop(wire);
+    let (mut wire, _) = resume(&running.url, &ticket(&welcome), json!([])).await;
+    wire.invoke("session.cancel", json!({})).await;
+    assert_eq!(wire.value("1 + 1").await, json!(2));
+    assert_nothing_left(&mut wire).await;
+}
+
+#[tokio::test]
+async fn a_call_to_a_client_that_left_fails_and_the_eval_goes_on() {
+    let running = Running::with(Limits::default()).await;
+    let (mut wire, welcome) = Wire::live_with(&running.url, json!({"bindings": [{"name": "ask"}]})).await;
+    let code = "globalThis.f = () => 1; globalThis.out = await ask({ f }).catch(e => e.name)";
+    wire.send("eval", json!({"code": code})).await;
+    let call = wire.json().await;
+    assert_eq!(call["method"], json!("invoke"));
+    drop(wire);
+    let (mut wire, _) = resume(&running.url, &ticket(&welcome), json!([{"name": "ask"}])).await;
+    assert_eq!(wire.value("out").await, json!("PeerGone"));
+    // The answer to the old call means nothing here.
+    wire.text(&json!({"jsonrpc": "2.0", "id": call["id"], "result": {"value": "late"}}).to_string())
+        .await;
+    assert_eq!(wire.value("out").await, json!("PeerGone"));
+    assert_nothing_left(&mut wire).await;
+}
+
+#[tokio::test]
+async fn a_client_in_its_grace_answers_after_it_came_back() {
+    let running = Running::with(Limits {
+        client_grace_ms: 10_000,
+        ..Limits::default()
+    })
+    .await;
+    let bindings = json!([{"name": "ask"}]);
+    let (mut wire, welcome) = Wire::live_with(&running.url, json!({"bindings": bindings})).await;
+    wire.value("1").await;
+    wire.send(
+        "eval",
+        json!({"code": "await new Promise(r => setTimeout(r, 200)); globalThis.out = await ask()"}),
+    )
+    .await;
+    wire.info().await;
+    drop(wire);
+    let (mut wire, _) = resume(&running.url, &ticket(&welcome), bindings).await;
+    let call = wire.json().await;
+    assert_eq!(call["params"]["binding"], json!("ask"), "{call}");
+    wire.text(&json!({"jsonrpc": "2.0", "id": call["id"], "result": {"value": "here"}}).to_string())
+        .await;
+    assert_eq!(wire.value("out").await, json!("here"));
+    assert_nothing_left(&mut wire).await;
+}
+
+#[tokio::test]
+async fn functions_go_with_the_connection_that_held_them() {
+    let running = Running::with(Limits::default()).await;
+    let (mut wire, welcome) = Wire::live_with(&running.url, json!({})).await;
+    wire.value("Array.from({ length: 100 }, () => () => 1)").await;
+    assert_eq!(wire.info().await["functionsHeld"], json!(100));
+    drop(wire);
+    let (mut wire, _) = resume(&running.url, &ticket(&welcome), json!([])).await;
+    assert_nothing_left(&mut wire).await;
+}
+
+#[tokio::test]
+async fn taking_over_again_and_again_runs_nothing_twice() {
+    let running = Running::with(Limits::default()).await;
+    let (mut wire, welcome) = Wire::live_with(&running.url, json!({})).await;
+    wire.value("globalThis.n = 0").await;
+    let mut ticket = ticket(&welcome);
+    let mut old = Vec::new();
+    for round in 0..20 {
+        let key = format!("k{round}");
+        wire.send("eval", json!({"code": "await null; ++n", "key": key}))
+            .await;
+        let (next_wire, next_ticket) = resume(&running.url, &ticket, json!([])).await;
+        old.push(std::mem::replace(&mut wire, next_wire));
+        ticket = next_ticket;
+        let answer = wire
+            .request("eval", json!({"code": "await null; ++n", "key": key}))
+            .await;
+        assert_eq!(answer["result"]["value"], json!(round + 1));
+    }
+    assert_eq!(wire.value("n").await, json!(20));
+    assert_nothing_left(&mut wire).await;
+}

@@ -1,0 +1,67 @@
+//! What the tests of the whole server share: a server on a free port, a raw WebSocket client, a transcript player.
+//!
+//! Nothing here uses the client library of this crate: what is tested is the wire, and a fault that both ends share
+//! would go unseen.
+#![allow(clippy::unwrap_used, dead_code, missing_docs, unreachable_pub, unused_imports)]
+
+pub mod bindings;
+pub mod pattern;
+pub mod player;
+pub mod script;
+pub mod wire;
+
+use std::path::{Path, PathBuf};
+
+use scomp::limits::Limits;
+use scomp::server::Server;
+use scomp::session::SessionSettings;
+use tokio::net::TcpListener;
+
+pub use wire::Wire;
+
+/// A server that runs as long as this lives.
+pub struct Running {
+    pub server: Server,
+    pub url: String,
+}
+
+impl Running {
+    /// Starts a server with the bindings of the tests.
+    pub async fn start(limits: Limits, sessions: SessionSettings) -> Self {
+        Self::on_shards(2, limits, sessions).await
+    }
+
+    /// The same with a given number of threads for scripts.
+    pub async fn on_shards(shards: usize, limits: Limits, sessions: SessionSettings) -> Self {
+        let server = Server::builder()
+            .name("orders-scomp")
+            .package(bindings::package())
+            .limits(limits)
+            .sessions(sessions)
+            .shards(shards)
+            .build()
+            .unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("ws://{}/", listener.local_addr().unwrap());
+        let serving = server.clone();
+        tokio::spawn(async move { serving.serve(listener).await });
+        Self { server, url }
+    }
+
+    /// The same with default session settings.
+    pub async fn with(limits: Limits) -> Self {
+        Self::start(limits, SessionSettings::default()).await
+    }
+}
+
+/// The files of a folder in order; `SCOMP_ONLY=word` leaves those with that word in their name.
+pub fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|found| found == extension));
+    if let Ok(wanted) = std::env::var("SCOMP_ONLY") {
+        files.retain(|path| path.to_string_lossy().contains(&wanted));
+    }
+    files.sort();
+    files
+}
