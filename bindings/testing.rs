@@ -10,6 +10,8 @@ use serde_json::Value;
 
 use super::Handlers;
 use crate::binding::{Call, HostLink, Natives, Policy, Principal, Releases, SessionScope};
+use crate::observe::audit::Audit;
+use crate::quota::Quotas;
 use crate::rpc::ErrorObject;
 
 /// A call of a session of `principal` that nobody listens to.
@@ -17,7 +19,8 @@ pub(crate) fn call_of(principal: &str) -> Call {
     Call {
         session: Arc::new(SessionScope {
             id: "sess_test".to_owned(),
-            principal: Arc::new(Principal { name: principal.to_owned(), policy: Policy::default() }),
+            principal: Arc::new(Principal::new(principal, Policy::default(), Quotas::default())),
+            audit: Audit::default(),
         }),
         deadline: Instant::now() + Duration::from_secs(30),
         cancel: CancellationToken::new(),

@@ -23,12 +23,7 @@ const RUN_AT_ONCE: usize = 3;
 const END_WAIT_MAX: Duration = Duration::from_secs(30);
 
 fn limits() -> Limits {
-    Limits {
-        cpu_ms_max: 300,
-        wall_ms_max: 3_000,
-        memory_bytes_max: 16 << 20,
-        ..Limits::default()
-    }
+    Limits { cpu_ms_max: 300, wall_ms_max: 3_000, memory_bytes_max: 16 << 20, ..Limits::default() }
 }
 
 /// Reads the answer with this id.
@@ -48,9 +43,7 @@ async fn answer(wire: &mut Wire, id: u64) -> Result<Value, String> {
 
 async fn works(wire: &mut Wire, whose: &str) -> Result<(), String> {
     let id = wire.send("eval", json!({"code": "1 + 1"})).await;
-    let answer = answer(wire, id)
-        .await
-        .map_err(|message| format!("{whose}: {message}"))?;
+    let answer = answer(wire, id).await.map_err(|message| format!("{whose}: {message}"))?;
     match answer.pointer("/result/value") {
         Some(value) if *value == json!(2) => Ok(()),
         _ => Err(format!("{whose}: 1 + 1 is {answer}")),
@@ -76,11 +69,8 @@ fn judge(allowed: &str, answer: &Value) -> Result<(), String> {
 }
 
 async fn attack(url: &str, code: &str) -> Result<(), String> {
-    let allowed = code
-        .lines()
-        .next()
-        .and_then(|line| line.strip_prefix("//"))
-        .ok_or("no outcomes in line 1")?;
+    let allowed =
+        code.lines().next().and_then(|line| line.strip_prefix("//")).ok_or("no outcomes in line 1")?;
     let mut neighbour = Wire::live(url).await;
     let mut wire = Wire::live(url).await;
     let attack = wire.send("eval", json!({"code": code})).await;
@@ -106,9 +96,7 @@ async fn a_hostile_script_harms_nobody() {
                 let name = path.file_name().unwrap().to_string_lossy().into_owned();
                 eprintln!("{name}");
                 let code = std::fs::read_to_string(&path).unwrap();
-                attack(&server.url, &code)
-                    .await
-                    .map_err(|message| format!("{name}: {message}"))
+                attack(&server.url, &code).await.map_err(|message| format!("{name}: {message}"))
             });
         }
         match running.join_next().await {
@@ -119,10 +107,5 @@ async fn a_hostile_script_harms_nobody() {
         }
     }
     failures.sort();
-    assert!(
-        failures.is_empty(),
-        "{} failed:\n{}",
-        failures.len(),
-        failures.join("\n")
-    );
+    assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
 }

@@ -15,18 +15,12 @@ async fn live(limits: Limits) -> (Running, Wire) {
 }
 
 fn kind(answer: &Value) -> &str {
-    answer
-        .pointer("/error/data/kind")
-        .and_then(Value::as_str)
-        .unwrap_or("no error")
+    answer.pointer("/error/data/kind").and_then(Value::as_str).unwrap_or("no error")
 }
 
 #[tokio::test]
 async fn a_message_may_be_as_long_as_the_limit() {
-    let limits = Limits {
-        message_bytes_max: 4096,
-        ..Limits::default()
-    };
+    let limits = Limits { message_bytes_max: 4096, ..Limits::default() };
     let (_running, mut wire) = live(limits).await;
     let frame = |padding: usize| {
         let spaces = " ".repeat(padding);
@@ -41,10 +35,7 @@ async fn a_message_may_be_as_long_as_the_limit() {
 
 #[tokio::test]
 async fn a_result_may_be_as_large_as_the_limit() {
-    let limits = Limits {
-        result_bytes_max: 102,
-        ..Limits::default()
-    };
+    let limits = Limits { result_bytes_max: 102, ..Limits::default() };
     let (_running, mut wire) = live(limits).await;
     assert_eq!(wire.value("'x'.repeat(100)").await, json!("x".repeat(100)));
     assert_eq!(wire.failure("'x'.repeat(101)").await.0, "ResultTooLarge");
@@ -54,10 +45,7 @@ async fn a_result_may_be_as_large_as_the_limit() {
 
 #[tokio::test]
 async fn as_many_evals_wait_as_the_limit_says() {
-    let limits = Limits {
-        queued_evals_max: 2,
-        ..Limits::default()
-    };
+    let limits = Limits { queued_evals_max: 2, ..Limits::default() };
     let (_running, mut wire) = live(limits).await;
     let running = wire.send("eval", json!({"code": "await forever({})"})).await;
     wire.info().await;
@@ -66,11 +54,7 @@ async fn as_many_evals_wait_as_the_limit_says() {
     let refused = wire.request("eval", json!({"code": "4"})).await;
     assert_eq!(kind(&refused), "QueueFull");
     wire.invoke("session.info", json!({})).await;
-    wire.send(
-        "invoke",
-        json!({"binding": "session.cancel", "input": {"evalId": running}}),
-    )
-    .await;
+    wire.send("invoke", json!({"binding": "session.cancel", "input": {"evalId": running}})).await;
     assert_eq!(kind(&wire.answer(running).await), "Cancelled");
     assert_eq!(wire.answer(second).await["result"]["value"], json!(2));
     assert_eq!(wire.answer(third).await["result"]["value"], json!(3));
@@ -78,58 +62,35 @@ async fn as_many_evals_wait_as_the_limit_says() {
 
 #[tokio::test]
 async fn a_value_may_be_as_deep_as_the_limit_both_ways() {
-    let limits = Limits {
-        value_depth_max: 5,
-        ..Limits::default()
-    };
+    let limits = Limits { value_depth_max: 5, ..Limits::default() };
     let (_running, mut wire) = live(limits).await;
     assert_eq!(wire.value("[[[[[]]]]]").await, json!([[[[[]]]]]));
     assert_eq!(wire.failure("[[[[[[]]]]]]").await.0, "Unserializable");
     assert_eq!(wire.value("await echo([[[[[]]]]])").await, json!([[[[[]]]]]));
     assert_eq!(wire.value("(x) => x").await["$fn"], json!("f1"));
-    let fits = wire
-        .request("invoke", json!({"ref": "f1", "input": [[[[[]]]]]}))
-        .await;
+    let fits = wire.request("invoke", json!({"ref": "f1", "input": [[[[[]]]]]})).await;
     assert_eq!(fits["result"]["value"], json!([[[[[]]]]]));
-    let refused = wire
-        .request("invoke", json!({"ref": "f1", "input": [[[[[[]]]]]]}))
-        .await;
+    let refused = wire.request("invoke", json!({"ref": "f1", "input": [[[[[[]]]]]]})).await;
     assert_eq!(kind(&refused), "InvalidParams");
 }
 
 #[tokio::test]
 async fn cpu_time_and_time_by_the_clock_end_an_eval() {
-    let limits = Limits {
-        cpu_ms_max: 100,
-        wall_ms_max: 200,
-        ..Limits::default()
-    };
+    let limits = Limits { cpu_ms_max: 100, wall_ms_max: 200, ..Limits::default() };
     let (_running, mut wire) = live(limits).await;
     assert_eq!(wire.failure("for (;;) ;").await.0, "Timeout");
-    assert_eq!(
-        wire.failure("await new Promise(r => setTimeout(r, 1e6))").await.0,
-        "Timeout"
-    );
-    assert_eq!(
-        wire.value("await new Promise(r => setTimeout(() => r(5), 1))")
-            .await,
-        json!(5)
-    );
+    assert_eq!(wire.failure("await new Promise(r => setTimeout(r, 1e6))").await.0, "Timeout");
+    assert_eq!(wire.value("await new Promise(r => setTimeout(() => r(5), 1))").await, json!(5));
 }
 
 #[tokio::test]
 async fn memory_is_bounded_and_comes_back() {
-    let limits = Limits {
-        memory_bytes_max: 8 << 20,
-        ..Limits::default()
-    };
+    let limits = Limits { memory_bytes_max: 8 << 20, ..Limits::default() };
     let (_running, mut wire) = live(limits).await;
     assert_eq!(wire.value("new Uint8Array(4 << 20).length").await, json!(4 << 20));
     for _ in 0..5 {
         assert_eq!(
-            wire.failure("const a = []; for (;;) a.push(new Uint8Array(1 << 20))")
-                .await
-                .0,
+            wire.failure("const a = []; for (;;) a.push(new Uint8Array(1 << 20))").await.0,
             "MemoryLimit"
         );
         assert_eq!(wire.value("1 + 1").await, json!(2));
@@ -138,10 +99,7 @@ async fn memory_is_bounded_and_comes_back() {
 
 #[tokio::test]
 async fn the_stack_is_bounded() {
-    let limits = Limits {
-        stack_bytes_max: 128 << 10,
-        ..Limits::default()
-    };
+    let limits = Limits { stack_bytes_max: 128 << 10, ..Limits::default() };
     let (_running, mut wire) = live(limits).await;
     let depth = "function f(n) { return n === 0 ? 0 : 1 + f(n - 1) }";
     assert_eq!(wire.value(&format!("{depth} f(50)")).await, json!(50));
@@ -150,35 +108,21 @@ async fn the_stack_is_bounded() {
 
 #[tokio::test]
 async fn timers_are_counted() {
-    let limits = Limits {
-        timers_max: 3,
-        ..Limits::default()
-    };
+    let limits = Limits { timers_max: 3, ..Limits::default() };
     let (_running, mut wire) = live(limits).await;
     let set = "const ids = []; for (let i = 0; i < 3; i++) ids.push(setTimeout(() => {}, 1e6)); ids.length";
     assert_eq!(wire.value(set).await, json!(3));
     let (_, message) = wire.failure("setTimeout(() => {}, 1e6)").await;
     assert!(message.starts_with("RangeError"), "{message}");
-    assert_eq!(
-        wire.value("clearTimeout(ids[0]); setInterval(() => {}, 1e6) > 0")
-            .await,
-        json!(true)
-    );
+    assert_eq!(wire.value("clearTimeout(ids[0]); setInterval(() => {}, 1e6) > 0").await, json!(true));
 }
 
 #[tokio::test]
 async fn references_are_counted_each_way() {
-    let limits = Limits {
-        references_max: 3,
-        ..Limits::default()
-    };
+    let limits = Limits { references_max: 3, ..Limits::default() };
     let (_running, mut wire) = live(limits).await;
     assert_eq!(
-        wire.value("globalThis.f = [() => 1, () => 2, () => 3]; f")
-            .await
-            .as_array()
-            .unwrap()
-            .len(),
+        wire.value("globalThis.f = [() => 1, () => 2, () => 3]; f").await.as_array().unwrap().len(),
         3
     );
     assert_eq!(wire.failure("() => 4").await.0, "TooManyRefs");
@@ -190,10 +134,7 @@ async fn references_are_counted_each_way() {
 
 #[tokio::test]
 async fn the_calls_of_one_eval_are_counted() {
-    let limits = Limits {
-        calls_per_eval_max: 3,
-        ..Limits::default()
-    };
+    let limits = Limits { calls_per_eval_max: 3, ..Limits::default() };
     let (_running, mut wire) = live(limits).await;
     let calls = |n: u32| format!("for (let i = 0; i < {n}; i++) await echo(i); 'done'");
     assert_eq!(wire.value(&calls(3)).await, json!("done"));
@@ -204,10 +145,7 @@ async fn the_calls_of_one_eval_are_counted() {
 
 #[tokio::test]
 async fn invokes_inside_invokes_are_counted() {
-    let limits = Limits {
-        invoke_depth_max: 4,
-        ..Limits::default()
-    };
+    let limits = Limits { invoke_depth_max: 4, ..Limits::default() };
     let (_running, mut wire) = live(limits).await;
     let nested = |n: u32| {
         format!(
@@ -221,30 +159,19 @@ async fn invokes_inside_invokes_are_counted() {
 
 #[tokio::test]
 async fn open_requests_are_counted() {
-    let limits = Limits {
-        requests_open_max: 3,
-        ..Limits::default()
-    };
+    let limits = Limits { requests_open_max: 3, ..Limits::default() };
     let (_running, mut wire) = live(limits).await;
     let mut open = Vec::new();
     for _ in 0..3 {
-        open.push(
-            wire.send("invoke", json!({"binding": "forever", "input": {}}))
-                .await,
-        );
+        open.push(wire.send("invoke", json!({"binding": "forever", "input": {}})).await);
     }
-    let refused = wire
-        .request("invoke", json!({"binding": "echo", "input": 1}))
-        .await;
+    let refused = wire.request("invoke", json!({"binding": "echo", "input": 1})).await;
     assert_eq!(kind(&refused), "Busy");
 }
 
 #[tokio::test]
 async fn outcomes_of_keys_are_forgotten_oldest_first() {
-    let limits = Limits {
-        keyed_outcomes_max: 2,
-        ..Limits::default()
-    };
+    let limits = Limits { keyed_outcomes_max: 2, ..Limits::default() };
     let (_running, mut wire) = live(limits).await;
     let code = "globalThis.n = (globalThis.n ?? 0) + 1";
     let mut run = async |key: &str| {
@@ -258,14 +185,8 @@ async fn outcomes_of_keys_are_forgotten_oldest_first() {
 
 #[tokio::test]
 async fn a_binding_has_its_time() {
-    let limits = Limits {
-        binding_ms_max: 100,
-        ..Limits::default()
-    };
+    let limits = Limits { binding_ms_max: 100, ..Limits::default() };
     let (_running, mut wire) = live(limits).await;
     assert_eq!(kind(&wire.invoke("forever", json!({})).await), "Timeout");
-    assert_eq!(
-        wire.value("await forever({}).catch(e => e.name)").await,
-        json!("Timeout")
-    );
+    assert_eq!(wire.value("await forever({}).catch(e => e.name)").await, json!("Timeout"));
 }

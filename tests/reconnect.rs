@@ -22,12 +22,7 @@ async fn resume(url: &str, ticket: &Value, bindings: Value) -> (Wire, Value) {
 /// Nothing of the script waits for anybody, and nobody holds anything.
 async fn assert_nothing_left(wire: &mut Wire) {
     let info = wire.info().await;
-    for count in [
-        "evalsQueued",
-        "callsInFlight",
-        "functionsHeld",
-        "functionsImported",
-    ] {
+    for count in ["evalsQueued", "callsInFlight", "functionsHeld", "functionsImported"] {
         assert_eq!(info[count], json!(0), "{count} in {info}");
     }
     assert_eq!(info["running"], json!(false));
@@ -77,11 +72,7 @@ async fn an_eval_that_runs_when_its_client_leaves_runs_once_and_to_its_end() {
 
 #[tokio::test]
 async fn a_loop_that_runs_when_its_client_leaves_can_be_cancelled_by_the_next() {
-    let running = Running::with(Limits {
-        cpu_ms_max: 2_000,
-        ..Limits::default()
-    })
-    .await;
+    let running = Running::with(Limits { cpu_ms_max: 2_000, ..Limits::default() }).await;
     let (mut wire, welcome) = Wire::live_with(&running.url, json!({})).await;
     wire.value("1").await;
     wire.send("eval", json!({"code": "for (;;) ;"})).await;
@@ -105,19 +96,14 @@ async fn a_call_to_a_client_that_left_fails_and_the_eval_goes_on() {
     let (mut wire, _) = resume(&running.url, &ticket(&welcome), json!([{"name": "ask"}])).await;
     assert_eq!(wire.value("out").await, json!("PeerGone"));
     // The answer to the old call means nothing here.
-    wire.text(&json!({"jsonrpc": "2.0", "id": call["id"], "result": {"value": "late"}}).to_string())
-        .await;
+    wire.text(&json!({"jsonrpc": "2.0", "id": call["id"], "result": {"value": "late"}}).to_string()).await;
     assert_eq!(wire.value("out").await, json!("PeerGone"));
     assert_nothing_left(&mut wire).await;
 }
 
 #[tokio::test]
 async fn a_client_in_its_grace_answers_after_it_came_back() {
-    let running = Running::with(Limits {
-        client_grace_ms: 10_000,
-        ..Limits::default()
-    })
-    .await;
+    let running = Running::with(Limits { client_grace_ms: 10_000, ..Limits::default() }).await;
     let bindings = json!([{"name": "ask"}]);
     let (mut wire, welcome) = Wire::live_with(&running.url, json!({"bindings": bindings})).await;
     wire.value("1").await;
@@ -131,8 +117,7 @@ async fn a_client_in_its_grace_answers_after_it_came_back() {
     let (mut wire, _) = resume(&running.url, &ticket(&welcome), bindings).await;
     let call = wire.json().await;
     assert_eq!(call["params"]["binding"], json!("ask"), "{call}");
-    wire.text(&json!({"jsonrpc": "2.0", "id": call["id"], "result": {"value": "here"}}).to_string())
-        .await;
+    wire.text(&json!({"jsonrpc": "2.0", "id": call["id"], "result": {"value": "here"}}).to_string()).await;
     assert_eq!(wire.value("out").await, json!("here"));
     assert_nothing_left(&mut wire).await;
 }
@@ -157,14 +142,11 @@ async fn taking_over_again_and_again_runs_nothing_twice() {
     let mut old = Vec::new();
     for round in 0..20 {
         let key = format!("k{round}");
-        wire.send("eval", json!({"code": "await null; ++n", "key": key}))
-            .await;
+        wire.send("eval", json!({"code": "await null; ++n", "key": key})).await;
         let (next_wire, next_ticket) = resume(&running.url, &ticket, json!([])).await;
         old.push(std::mem::replace(&mut wire, next_wire));
         ticket = next_ticket;
-        let answer = wire
-            .request("eval", json!({"code": "await null; ++n", "key": key}))
-            .await;
+        let answer = wire.request("eval", json!({"code": "await null; ++n", "key": key})).await;
         assert_eq!(answer["result"]["value"], json!(round + 1));
     }
     assert_eq!(wire.value("n").await, json!(20));

@@ -39,10 +39,5 @@ async fn the_server_says_what_the_transcripts_say() {
         }
     }
     failures.sort();
-    assert!(
-        failures.is_empty(),
-        "{} failed:\n{}",
-        failures.len(),
-        failures.join("\n")
-    );
+    assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
 }

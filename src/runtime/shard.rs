@@ -14,6 +14,10 @@ use tokio::sync::mpsc;
 /// Jobs that wait for a shard: connections accepted while it runs a slice.
 const JOBS_QUEUED_MAX: usize = 4096;
 
+/// Stack of a shard's thread. Turns have stacks of their own; this one must hold whatever QuickJS recurses into when a
+/// world with deep structures is freed.
+const STACK_BYTES: usize = 16 << 20;
+
 type Job = Box<dyn FnOnce() + Send>;
 
 thread_local! {
@@ -66,7 +70,10 @@ impl Shard {
         });
         let shard = Self { jobs_tx, state };
         let own = shard.clone();
-        std::thread::Builder::new().name(format!("shard-{number}")).spawn(move || serve(own, jobs_rx))?;
+        std::thread::Builder::new()
+            .stack_size(STACK_BYTES)
+            .name(format!("shard-{number}"))
+            .spawn(move || serve(own, jobs_rx))?;
         Ok(shard)
     }
 

@@ -10,19 +10,14 @@ use serde_json::{Value, json};
 
 /// All of them.
 pub fn package() -> Package {
-    let mut package = Package::new("tests")
-        .with(get_order(), BindingLimits::default(), handler(order))
-        .with(
-            declared("limited", json!({"name": "limited", "output": {"type": "null"}})),
-            BindingLimits {
-                timeout_ms: Some(100),
-                concurrency: None,
-            },
-            handler(|_, call: Call| async move {
-                call.cancel.cancelled().await;
-                Ok(Value::Null)
-            }),
-        );
+    let mut package = Package::new("tests").with(get_order(), BindingLimits::default(), handler(order)).with(
+        declared("limited", json!({"name": "limited", "output": {"type": "null"}})),
+        BindingLimits { timeout_ms: Some(100), concurrency: None },
+        handler(|_, call: Call| async move {
+            call.cancel.cancelled().await;
+            Ok(Value::Null)
+        }),
+    );
     let plain: [(&str, Arc<dyn Handler>); 12] = [
         ("echo", handler(|input, _| async move { Ok(input) })),
         (
@@ -39,14 +34,8 @@ pub fn package() -> Package {
                     .data(json!({"order": "o_9", "kind": "NoSuchOrder"})))
             }),
         ),
-        (
-            "fail.plain",
-            handler(|_, _| async { Err(BindingError::new("out of paper")) }),
-        ),
-        (
-            "fail.bare",
-            handler(|_, _| async { Err(BindingError::with_code(5, "bare")) }),
-        ),
+        ("fail.plain", handler(|_, _| async { Err(BindingError::new("out of paper")) })),
+        ("fail.bare", handler(|_, _| async { Err(BindingError::with_code(5, "bare")) })),
         (
             "fail.panic",
             handler(|_, _| async {
@@ -56,10 +45,7 @@ pub fn package() -> Package {
         ),
         ("relay", handler(relay)),
         ("apply", handler(apply)),
-        (
-            "memory.transact",
-            handler(|input, _| async move { Ok(json!({"ok": input})) }),
-        ),
+        ("memory.transact", handler(|input, _| async move { Ok(json!({"ok": input})) })),
         ("counter.make", handler(make_counter)),
         ("keeper.keep", handler(keep)),
         ("keeper.call", handler(call_kept)),
@@ -126,17 +112,13 @@ async fn relay(input: Value, call: Call) -> Result<Value, BindingError> {
 
 /// Calls a function: `{fn, args}`.
 async fn apply(input: Value, call: Call) -> Result<Value, BindingError> {
-    let function = call
-        .function(&input["fn"])
-        .ok_or_else(|| BindingError::new("`fn` is no function"))?;
+    let function = call.function(&input["fn"]).ok_or_else(|| BindingError::new("`fn` is no function"))?;
     let arguments = input["args"].as_array().cloned().unwrap_or_default();
     function.call(arguments, call.depth).await
 }
 
 async fn each(input: Value, call: Call) -> Result<Value, BindingError> {
-    let visit = call
-        .function(&input["visit"])
-        .ok_or_else(|| BindingError::new("`visit` is no function"))?;
+    let visit = call.function(&input["visit"]).ok_or_else(|| BindingError::new("`visit` is no function"))?;
     let mut out = Vec::new();
     for item in input["items"].as_array().cloned().unwrap_or_default() {
         out.push(visit.call(vec![item], call.depth).await?);
@@ -162,20 +144,13 @@ async fn make_counter(_input: Value, call: Call) -> Result<Value, BindingError> 
 static KEPT: Mutex<Vec<(String, FunctionRef)>> = Mutex::new(Vec::new());
 
 async fn keep(input: Value, call: Call) -> Result<Value, BindingError> {
-    let function = call
-        .function(&input["fn"])
-        .ok_or_else(|| BindingError::new("`fn` is no function"))?;
+    let function = call.function(&input["fn"]).ok_or_else(|| BindingError::new("`fn` is no function"))?;
     KEPT.lock().push((call.session.id.clone(), function));
     Ok(Value::Null)
 }
 
 async fn call_kept(input: Value, call: Call) -> Result<Value, BindingError> {
-    let kept = KEPT
-        .lock()
-        .iter()
-        .rev()
-        .find(|(session, _)| *session == call.session.id)
-        .cloned();
+    let kept = KEPT.lock().iter().rev().find(|(session, _)| *session == call.session.id).cloned();
     let (_, function) = kept.ok_or_else(|| BindingError::new("nothing is kept"))?;
     function.call(vec![input], call.depth).await
 }

@@ -32,9 +32,7 @@ pub fn matches(expected: &Value, got: &Value, memory: &mut Memory, path: &str) -
         }
         (Value::Object(wanted), Value::Object(fields)) => {
             for (key, one) in wanted.iter().filter(|(key, _)| *key != "...") {
-                let other = fields
-                    .get(key)
-                    .ok_or_else(|| format!("{path}: no `{key}` in {got}"))?;
+                let other = fields.get(key).ok_or_else(|| format!("{path}: no `{key}` in {got}"))?;
                 matches(one, other, memory, &format!("{path}/{key}"))?;
             }
             match fields.keys().find(|key| !wanted.contains_key(*key)) {

@@ -64,10 +64,7 @@ pub async fn play(text: &str, shared: &Running) -> Result<(), String> {
         player.connect("", None).await?;
     }
     for (line, step) in &steps {
-        player
-            .step(step)
-            .await
-            .map_err(|message| format!("{line}: {message}"))?;
+        player.step(step).await.map_err(|message| format!("{line}: {message}"))?;
     }
     drop(player);
     if let Some(own) = own {
@@ -106,16 +103,13 @@ impl Player<'_> {
             params["protocol"] = json!("0.1");
             let request = json!({"jsonrpc": "2.0", "id": "live", "method": "handshake", "params": params});
             self.wire()?.text(&request.to_string()).await;
-            self.expect(r#"{"jsonrpc":"2.0","id":"live","result":"*"}"#)
-                .await?;
+            self.expect(r#"{"jsonrpc":"2.0","id":"live","result":"*"}"#).await?;
         }
         Ok(())
     }
 
     fn wire(&mut self) -> Result<&mut Wire, String> {
-        self.wires
-            .get_mut(&self.current)
-            .ok_or_else(|| "the connection is closed".to_owned())
+        self.wires.get_mut(&self.current).ok_or_else(|| "the connection is closed".to_owned())
     }
 
     async fn step(&mut self, step: &Step) -> Result<(), String> {
@@ -124,11 +118,7 @@ impl Player<'_> {
             Step::Connection { name, offer } => self.connect(name, offer.as_deref()).await,
             Step::Agreed(expected) => {
                 let agreed = self.wire()?.subprotocol.clone();
-                if agreed == *expected {
-                    Ok(())
-                } else {
-                    Err(format!("agreed on {agreed:?}"))
-                }
+                if agreed == *expected { Ok(()) } else { Err(format!("agreed on {agreed:?}")) }
             }
             Step::Send(text) => {
                 let text = filled(text, &self.memory);
@@ -177,8 +167,7 @@ impl Player<'_> {
 
     async fn answer(&mut self, before: &str, json: &str, after: &str) -> Result<(), String> {
         let id = self.evals.pop_front().ok_or("no eval waits for an answer")?;
-        self.expect(&format!(r#"{{"jsonrpc":"2.0","id":{id},{before}{json}{after}}}"#))
-            .await
+        self.expect(&format!(r#"{{"jsonrpc":"2.0","id":{id},{before}{json}{after}}}"#)).await
     }
 
     async fn expect(&mut self, json: &str) -> Result<(), String> {

@@ -58,10 +58,7 @@ fn parse_line(line: &str) -> Result<Option<Step>, String> {
     let rest = rest.to_owned();
     Ok(Some(match word {
         "#!" => Step::Setting(rest),
-        "==" => Step::Connection {
-            name: rest,
-            offer: None,
-        },
+        "==" => Step::Connection { name: rest, offer: None },
         "<=" => Step::Agreed((rest != "-").then_some(rest)),
         ">>" => Step::Send(rest),
         ">b" => Step::SendBinary(rest),
@@ -75,10 +72,7 @@ fn parse_line(line: &str) -> Result<Option<Step>, String> {
         "js<" => Step::Value(rest),
         "js!" => Step::Failure(rest),
         _ => match word.strip_prefix("==[").and_then(|word| word.strip_suffix(']')) {
-            Some(offer) => Step::Connection {
-                name: rest,
-                offer: Some(offer.to_owned()),
-            },
+            Some(offer) => Step::Connection { name: rest, offer: Some(offer.to_owned()) },
             None => return Err(format!("what is `{word}`?")),
         },
     }))

@@ -40,18 +40,12 @@ impl Wire {
     pub async fn offering(url: &str, subprotocols: Option<&str>) -> Self {
         let mut request = url.into_client_request().unwrap();
         if let Some(names) = subprotocols {
-            request
-                .headers_mut()
-                .insert("Sec-WebSocket-Protocol", names.parse().unwrap());
+            request.headers_mut().insert("Sec-WebSocket-Protocol", names.parse().unwrap());
         }
         let (socket, response) = tokio_tungstenite::connect_async(request).await.unwrap();
         let agreed = response.headers().get("Sec-WebSocket-Protocol");
         let subprotocol = agreed.map(|name| name.to_str().unwrap().to_owned());
-        Self {
-            socket,
-            subprotocol,
-            next_id: 1,
-        }
+        Self { socket, subprotocol, next_id: 1 }
     }
 
     /// Connects and shakes hands.
@@ -65,10 +59,7 @@ impl Wire {
         let mut params = extra;
         params["protocol"] = json!("0.1");
         let answer = wire.request("handshake", params).await;
-        let result = answer
-            .get("result")
-            .unwrap_or_else(|| panic!("refused: {answer}"))
-            .clone();
+        let result = answer.get("result").unwrap_or_else(|| panic!("refused: {answer}")).clone();
         (wire, result)
     }
 
@@ -160,8 +151,7 @@ impl Wire {
     }
 
     pub async fn invoke(&mut self, binding: &str, input: Value) -> Value {
-        self.request("invoke", json!({"binding": binding, "input": input}))
-            .await
+        self.request("invoke", json!({"binding": binding, "input": input})).await
     }
 
     /// `session.info`.
