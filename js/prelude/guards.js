@@ -41,6 +41,6 @@ const guardWalk = (name) => {
 // The others poll: they call back into the script, or QuickJS asks inside their loop.
 const WALKING = [
   "concat", "copyWithin", "flat", "join", "lastIndexOf", "reverse", "shift", "slice", "sort", "toReversed", "toSorted",
-  "toSpliced", "with",
+  "splice", "toSpliced", "unshift", "with",
 ];
 for (let i = 0; i < WALKING.length; i++) guardWalk(WALKING[i]);

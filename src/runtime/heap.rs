@@ -1,18 +1,23 @@
-//! The memory of a JavaScript world, and a second place to take the processor back.
+//! The memory of a JavaScript world: its limit, and a second place to take the processor back.
 //!
-//! QuickJS polls its interrupt handler once in ten thousand back-edges and calls. A loop around a slow builtin, such as
-//! `for (;;) JSON.parse(text)`, would reach it after minutes. But such builtins allocate, so every so many bytes an
-//! allocation asks the same question; a script that is to end gets no more memory. The limit itself is QuickJS's.
+//! QuickJS does not survive every failed allocation, so the limit has two steps. Past it, large blocks are refused,
+//! which every script can handle, and the script is asked to end; small ones are still given, from a reserve that
+//! lasts until QuickJS polls next.
+//!
+//! QuickJS polls once in ten thousand back-edges and calls, so a loop around a slow builtin, such as
+//! `for (;;) JSON.parse(text)`, would run for minutes. But such builtins allocate: every so many bytes an allocation
+//! asks the same question, and a script that is to end gets no more large blocks.
 //!
 //! One of the modules with `unsafe`: it hands out memory of the C library.
 #![allow(unsafe_code)]
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Instant;
 
 use rquickjs::allocator::Allocator;
 
-use super::meter::Meter;
+use super::meter::{Meter, Stop};
 
 /// Bytes allocated between two looks at the clock. Small objects come from chunks of QuickJS's own, so an ordinary
 /// script hardly gets here; a look takes some 30 ns.
@@ -21,55 +26,107 @@ const BYTES_PER_LOOK: usize = 64 << 10;
 /// What each allocation counts beside its size.
 const CALL_BYTES: usize = 512;
 
+/// Largest block that is still given past the limit: the chunk from which QuickJS makes small objects.
+const SMALL_BYTES_MAX: usize = 4096;
+
+/// What small blocks may take past the limit. A script makes some ten thousand of them before QuickJS polls.
+const RESERVE_BYTES: usize = 64 << 20;
+
+/// Bytes in use, for those who want to know.
+#[derive(Debug, Default)]
+pub(crate) struct Used(Cell<usize>);
+
+impl Used {
+    /// How many.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.get()
+    }
+}
+
 /// Allocates for one runtime.
 pub(crate) struct Heap {
     meter: Rc<Meter>,
+    used: Rc<Used>,
+    bytes_max: usize,
     since_look: usize,
 }
 
 impl Heap {
-    /// Memory for the script that this meter watches.
-    pub(crate) fn new(meter: Rc<Meter>) -> Self {
-        Self { meter, since_look: 0 }
+    /// Up to `bytes_max` for the script that this meter watches.
+    pub(crate) fn new(meter: Rc<Meter>, used: Rc<Used>, bytes_max: usize) -> Self {
+        Self { meter, used, bytes_max, since_look: 0 }
     }
 
-    /// Whether there is to be no more memory.
+    /// Whether a block of that size is given.
+    fn grants(&mut self, bytes: usize) -> bool {
+        let after = self.used.bytes().saturating_add(bytes);
+        if after > self.bytes_max {
+            if bytes > SMALL_BYTES_MAX {
+                return false;
+            }
+            self.meter.request_stop(Stop::Memory);
+            if after > self.bytes_max.saturating_add(RESERVE_BYTES) {
+                return false;
+            }
+        }
+        !self.is_over(bytes)
+    }
+
+    /// Whether the script is to end for want of time.
     fn is_over(&mut self, bytes: usize) -> bool {
         self.since_look = self.since_look.saturating_add(bytes).saturating_add(CALL_BYTES);
         if self.since_look < BYTES_PER_LOOK || !self.meter.in_turn() {
             return false;
         }
         self.since_look = 0;
-        self.meter.is_over(Instant::now())
+        self.meter.is_over(Instant::now()) && bytes > SMALL_BYTES_MAX
+    }
+
+    fn counted(&self, block: *mut u8) -> *mut u8 {
+        // SAFETY: null or a live block of the C library.
+        let bytes = unsafe { libc::malloc_usable_size(block.cast()) };
+        self.used.0.set(self.used.bytes() + bytes);
+        block
+    }
+
+    fn uncount(&self, bytes: usize) {
+        self.used.0.set(self.used.bytes().saturating_sub(bytes));
     }
 }
 
 // SAFETY: every pointer comes from the C library's allocator, which aligns for any type, and goes back to it; null is
-// passed on as "no memory", which QuickJS expects at any allocation because of its own limit.
+// passed on as "no memory", which QuickJS expects at any allocation.
 unsafe impl Allocator for Heap {
     fn alloc(&mut self, size: usize) -> *mut u8 {
-        if self.is_over(size) {
+        if !self.grants(size) {
             return std::ptr::null_mut();
         }
-        unsafe { libc::malloc(size).cast() }
+        self.counted(unsafe { libc::malloc(size).cast() })
     }
 
     fn calloc(&mut self, count: usize, size: usize) -> *mut u8 {
-        if self.is_over(count.saturating_mul(size)) {
+        if !self.grants(count.saturating_mul(size)) {
             return std::ptr::null_mut();
         }
-        unsafe { libc::calloc(count, size).cast() }
+        self.counted(unsafe { libc::calloc(count, size).cast() })
     }
 
     unsafe fn dealloc(&mut self, ptr: *mut u8) {
+        self.uncount(unsafe { Self::usable_size(ptr) });
         unsafe { libc::free(ptr.cast()) }
     }
 
     unsafe fn realloc(&mut self, ptr: *mut u8, new_size: usize) -> *mut u8 {
-        if self.is_over(new_size) {
+        let old_size = unsafe { Self::usable_size(ptr) };
+        if new_size > old_size && !self.grants(new_size - old_size) {
             return std::ptr::null_mut();
         }
-        unsafe { libc::realloc(ptr.cast(), new_size).cast() }
+        let block: *mut u8 = unsafe { libc::realloc(ptr.cast(), new_size).cast() };
+        if block.is_null() {
+            return block;
+        }
+        self.uncount(old_size);
+        self.counted(block)
     }
 
     unsafe fn usable_size(ptr: *mut u8) -> usize {

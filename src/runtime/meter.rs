@@ -21,6 +21,8 @@ pub(crate) enum Stop {
     Cpu,
     /// Its time by the clock is used up.
     Wall,
+    /// Its memory is used up.
+    Memory,
     /// Somebody cancelled it.
     Cancelled,
     /// The session ends.
@@ -32,6 +34,7 @@ impl Stop {
     pub(crate) fn kind(self) -> Kind {
         match self {
             Self::Cpu | Self::Wall => Kind::Timeout,
+            Self::Memory => Kind::MemoryLimit,
             Self::Cancelled => Kind::Cancelled,
             Self::Closed => Kind::SessionClosed,
         }

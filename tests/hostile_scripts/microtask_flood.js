@@ -1,2 +1,2 @@
-// Timeout MemoryLimit
+// Timeout MemoryLimit lost
 function f() { queueMicrotask(f); queueMicrotask(f); } f(); await new Promise(() => {});

@@ -13,7 +13,7 @@ use rquickjs::{Context, Ctx, Function, Object, Persistent, Promise, Runtime, Val
 use serde_json::Value;
 
 use super::guest::{self, Asked, Guest, Holder, Origin, Owner, kit_function};
-use super::heap::Heap;
+use super::heap::{Heap, Used};
 use super::prelude;
 use super::source::Positions;
 use super::stack;
@@ -23,7 +23,7 @@ use crate::limits::Limits;
 use crate::rpc::ErrorObject;
 
 /// Memory that must be free after the limit was hit for the context to be worth keeping.
-const MEMORY_RESERVE_BYTES: i64 = 1 << 20;
+const MEMORY_RESERVE_BYTES: usize = 1 << 20;
 
 /// Could not make a context.
 #[derive(Debug, thiserror::Error)]
@@ -82,13 +82,16 @@ pub(crate) struct Engine {
     pub(crate) guest: Rc<Guest>,
     context: Context,
     runtime: Runtime,
+    used: Rc<Used>,
 }
 
 impl Engine {
     /// A fresh world.
     pub(crate) fn new(limits: Arc<Limits>, registry: Arc<Registry>) -> Result<Self, EngineError> {
         let guest = Guest::new(limits, registry);
-        let runtime = Runtime::new_with_alloc(Heap::new(Rc::clone(&guest.meter)))?;
+        let used = Rc::new(Used::default());
+        let heap = Heap::new(Rc::clone(&guest.meter), Rc::clone(&used), guest.limits.memory_bytes_max);
+        let runtime = Runtime::new_with_alloc(heap)?;
         runtime.set_max_stack_size(guest.limits.stack_bytes_max);
         let context = Context::full(&runtime)?;
         context.with(|ctx| -> rquickjs::Result<()> {
@@ -99,14 +102,13 @@ impl Engine {
             guest.kit.replace(Some(Persistent::save(&ctx, kit)));
             Ok(())
         })?;
-        runtime.set_memory_limit(guest.limits.memory_bytes_max);
         let state = Rc::clone(&guest);
         runtime.set_interrupt_handler(Some(Box::new(move || interrupt(&state))));
         let state = Rc::clone(&guest);
         runtime.set_host_promise_rejection_tracker(Some(Box::new(move |ctx, promise, reason, handled| {
             state.track_rejection(&ctx, promise, reason, handled);
         })));
-        Ok(Self { guest, context, runtime })
+        Ok(Self { guest, context, runtime, used })
     }
 
     /// Enters the context from the stack that we are on.
@@ -150,13 +152,13 @@ impl Engine {
             self.ignore(ctx, cleared);
         }
         ctx.run_gc();
-        let limit = i64::try_from(self.guest.limits.memory_bytes_max).unwrap_or(i64::MAX);
-        stack::memory_used(ctx) + MEMORY_RESERVE_BYTES.min(limit / 8) <= limit
+        let limit = self.guest.limits.memory_bytes_max;
+        self.used.bytes() + MEMORY_RESERVE_BYTES.min(limit / 8) <= limit
     }
 
     /// Bytes of the JavaScript heap in use.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        self.context.with(|ctx| u64::try_from(stack::memory_used(&ctx)).unwrap_or_default())
+        u64::try_from(self.used.bytes()).unwrap_or(u64::MAX)
     }
 
     pub(super) fn kit<'js>(&self, ctx: &Ctx<'js>, name: &str) -> rquickjs::Result<Function<'js>> {

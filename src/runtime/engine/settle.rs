@@ -5,7 +5,6 @@ use rquickjs::{Ctx, Function, Object, Persistent, Promise, Value as JsValue};
 use serde_json::Value;
 
 use super::super::guest::{Holder, Origin};
-use super::super::stack;
 use super::super::thrown::{self, SourceMap};
 use super::super::value::{EncodeError, Fault};
 use super::{CallAnswer, Dispatch, Engine, Look, Settled, Watched};
@@ -148,18 +147,17 @@ impl Engine {
         let is_null = thrown.is_null();
         match thrown::describe(ctx, &self.guest, thrown, map) {
             // With no memory left QuickJS cannot even make the error, and throws null.
-            Some(error) if !is_null || !self.is_out_of_memory(ctx) => error,
-            None if !self.is_out_of_memory(ctx) => {
+            Some(error) if !is_null || !self.is_out_of_memory() => error,
+            None if !self.is_out_of_memory() => {
                 ErrorObject::new(Kind::EvalError, "an error that cannot be shown")
             }
             Some(_) | None => ErrorObject::new(Kind::MemoryLimit, "InternalError: out of memory"),
         }
     }
 
-    fn is_out_of_memory(&self, ctx: &Ctx<'_>) -> bool {
-        let used = stack::memory_used(ctx);
-        let limit = i64::try_from(self.guest.limits.memory_bytes_max).unwrap_or(i64::MAX);
-        used > limit - limit / 8
+    fn is_out_of_memory(&self) -> bool {
+        let limit = self.guest.limits.memory_bytes_max;
+        self.used.bytes() > limit - limit / 8
     }
 
     /// Reports the rejections that nobody handled by the end of the turn.

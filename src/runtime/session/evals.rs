@@ -244,6 +244,10 @@ impl Session {
                 let max = self.parts.limits.cpu_ms_max;
                 format!("the script used more than {max} ms of CPU time")
             }
+            Stop::Memory => {
+                let max = self.parts.limits.memory_bytes_max;
+                format!("InternalError: out of memory: the session used more than {max} bytes")
+            }
             Stop::Wall => format!("the script took longer than {} ms", running.wall_max.as_millis()),
             Stop::Cancelled => "the eval was cancelled".to_owned(),
             Stop::Closed => "the session was closed".to_owned(),

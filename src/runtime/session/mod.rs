@@ -399,8 +399,7 @@ impl Session {
             running: self.evals.running.is_some(),
             evals_queued: self.evals.queued(),
             evals_done: self.evals.done,
-            // A census is taken only when nothing is suspended inside the context.
-            memory_bytes: if self.in_turn.is_none() { self.engine.memory_bytes() } else { 0 },
+            memory_bytes: self.engine.memory_bytes(),
             cpu_ms: u64::try_from(self.cpu_total.as_millis()).unwrap_or(u64::MAX),
             calls_in_flight: guest.calls.borrow().waiting(),
             timers: guest.timers.borrow().len(),

@@ -1,0 +1,2 @@
+// Timeout MemoryLimit EvalError value
+[].concat({ length: 2 ** 40, [Symbol.isConcatSpreadable]: true })

@@ -1,0 +1,2 @@
+// Timeout MemoryLimit EvalError value
+Array.prototype.copyWithin.call({ length: Number.MAX_SAFE_INTEGER }, 1, 0)

@@ -1,0 +1,2 @@
+// Timeout MemoryLimit EvalError value
+Array.prototype.reverse.call({ length: Number.MAX_SAFE_INTEGER })

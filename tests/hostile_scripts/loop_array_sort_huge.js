@@ -1,0 +1,2 @@
+// Timeout MemoryLimit EvalError value
+Array.prototype.sort.call({ length: 2 ** 50 })

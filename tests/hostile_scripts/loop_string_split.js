@@ -1,0 +1,2 @@
+// Timeout MemoryLimit EvalError value
+const s = "a".repeat(3e5); for (;;) s.split("");

@@ -1,0 +1,2 @@
+// MemoryLimit EvalError Timeout
+new Array(2 ** 29).join("xx")

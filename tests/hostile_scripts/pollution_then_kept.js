@@ -1,0 +1,2 @@
+// value EvalError Timeout Deadlock
+Object.prototype.then = function () { for (;;) {} }; 1
