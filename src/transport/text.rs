@@ -16,8 +16,6 @@ pub struct Text(Owner);
 enum Owner {
     String(String),
     Socket(Utf8Bytes),
-    #[cfg(feature = "server")]
-    Upgraded(axum::extract::ws::Utf8Bytes),
 }
 
 impl Text {
@@ -26,8 +24,6 @@ impl Text {
         match &self.0 {
             Owner::String(text) => text,
             Owner::Socket(text) => text.as_str(),
-            #[cfg(feature = "server")]
-            Owner::Upgraded(text) => text.as_str(),
         }
     }
 }
@@ -49,13 +45,6 @@ impl From<String> for Text {
 impl From<Utf8Bytes> for Text {
     fn from(text: Utf8Bytes) -> Self {
         Self(Owner::Socket(text))
-    }
-}
-
-#[cfg(feature = "server")]
-impl From<axum::extract::ws::Utf8Bytes> for Text {
-    fn from(text: axum::extract::ws::Utf8Bytes) -> Self {
-        Self(Owner::Upgraded(text))
     }
 }
 
