@@ -47,6 +47,8 @@ limits! {
     references_max: usize = 10_000,
     /// Binding calls of one eval. Past it: `TooManyCalls`.
     calls_per_eval_max: u64 = 1_000,
+    /// Whether a floating promise may call bindings after its eval is over. If not, such a call is `Cancelled`.
+    floating_calls: bool = true,
     /// Invokes inside invokes. Past it: `TooDeep`.
     invoke_depth_max: u32 = 32,
     /// Requests of the client that wait for their answer, evals included. Past it: `Busy`.

@@ -190,3 +190,16 @@ async fn a_binding_has_its_time() {
     assert_eq!(kind(&wire.invoke("forever", json!({})).await), "Timeout");
     assert_eq!(wire.value("await forever({}).catch(e => e.name)").await, json!("Timeout"));
 }
+
+#[tokio::test]
+async fn a_floating_call_is_answered_or_refused_and_pays_for_itself() {
+    let floats = "globalThis.seen = []; setTimeout(async () => { try { seen.push(await echo(1)) } catch (e) { seen.push(e.name) } }, 0); 0";
+    let waits = "while (seen.length === 0) await new Promise((done) => setTimeout(done, 1)); seen[0]";
+    let (_running, mut wire) = live(Limits { calls_per_eval_max: 1, ..Limits::default() }).await;
+    wire.value(floats).await;
+    assert_eq!(wire.value(waits).await, json!(1));
+    assert_eq!(wire.value("await echo(2)").await, json!(2));
+    let (_running, mut wire) = live(Limits { floating_calls: false, ..Limits::default() }).await;
+    wire.value(floats).await;
+    assert_eq!(wire.value(waits).await, json!("Cancelled"));
+}

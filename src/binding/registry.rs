@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
-use super::Handler;
 use super::schema::Schema;
+use super::{FunctionPlace, Handler};
 use crate::scomp::declaration::Declaration;
 use crate::scomp::names::NameSet;
 
@@ -38,6 +38,8 @@ pub struct Binding {
     pub input: Option<Schema>,
     /// Checks what comes out.
     pub output: Option<Schema>,
+    /// Where typed functions stand in the input.
+    pub places: Vec<FunctionPlace>,
     /// Does the work.
     pub handler: Arc<dyn Handler>,
     /// How long a call may take.
@@ -102,6 +104,8 @@ impl Registry {
         }
         let input = compile(&declaration.input, "input")?;
         let output = compile(&declaration.output, "output")?;
+        let places = FunctionPlace::all_in(declaration.input.as_ref())
+            .map_err(|error| problem(format!("/input{}", error.path), error.message))?;
         self.names
             .insert(&declaration.name)
             .map_err(|error| problem("/name".to_owned(), error.to_string()))?;
@@ -109,6 +113,7 @@ impl Registry {
         self.order.push(Arc::new(Binding {
             input,
             output,
+            places,
             handler,
             timeout: limits.timeout_ms.map(Duration::from_millis),
             slots: Arc::new(Semaphore::new(limits.concurrency.unwrap_or(CONCURRENCY_DEFAULT))),

@@ -132,7 +132,7 @@ fn cause<'js>(ctx: &Ctx<'js>, guest: &Guest, thrown: &Parts<'js>, depth: usize) 
 fn suggestions(guest: &Guest, missing: &str) -> Vec<Value> {
     let client = guest.client_bindings.borrow();
     let names = guest.registry.iter().map(|binding| binding.declaration.name.as_str());
-    let names = names.chain(client.iter().map(String::as_str));
+    let names = names.chain(client.keys().map(String::as_str));
     closest(names, missing, SUGGESTIONS_MAX).into_iter().map(Value::from).collect()
 }
 

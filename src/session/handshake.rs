@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::binding::Registry;
 use crate::binding::schema::Schema;
+use crate::binding::{FunctionPlace, Registry};
 use crate::rpc::{ErrorObject, Kind};
 use crate::runtime::{ClientBinding, control_declarations};
 use crate::scomp::declaration::Declaration;
@@ -50,7 +50,9 @@ pub(crate) fn check_bindings(
         };
         let input = compile(&declaration.input, "input")?;
         let output = compile(&declaration.output, "output")?;
-        checked.push(ClientBinding { declaration, input, output });
+        let places = FunctionPlace::all_in(declaration.input.as_ref())
+            .map_err(|error| refused(&at(&format!("/input{}", error.path)), &error.message))?;
+        checked.push(ClientBinding { declaration, input, output, places });
     }
     Ok(checked)
 }

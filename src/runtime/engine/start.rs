@@ -90,7 +90,7 @@ impl Engine {
     fn is_binding(&self, name: &str) -> bool {
         let starts = |full: &str| full.split('.').next() == Some(name);
         self.guest.registry.iter().any(|binding| starts(&binding.declaration.name))
-            || self.guest.client_bindings.borrow().iter().any(|full| starts(full))
+            || self.guest.client_bindings.borrow().keys().any(|full| starts(full))
     }
 
     /// Calls a function of the script; what it returns is to be watched.

@@ -42,11 +42,29 @@ pub(crate) struct Calls {
     next: u64,
     waiting: HashMap<u64, Settlers>,
     asked: Vec<Asked>,
-    /// How many calls the running eval may still make.
-    pub(crate) budget_left: u64,
+    /// How many calls each owner has made.
+    made: HashMap<Owner, u64>,
 }
 
 impl Calls {
+    /// Counts a call of `owner`; `false` when it has made `calls_max` already.
+    pub(crate) fn charge(&mut self, owner: Owner, calls_max: u64) -> bool {
+        let made = self.made.entry(owner).or_default();
+        *made += 1;
+        *made <= calls_max
+    }
+
+    /// How many calls an owner has made.
+    pub(crate) fn made_by(&self, owner: Owner) -> u64 {
+        self.made.get(&owner).copied().unwrap_or_default()
+    }
+
+    /// The owner is over; what floats from here on has a budget of its own.
+    pub(crate) fn close_account(&mut self, owner: Owner) {
+        self.made.remove(&owner);
+        self.made.remove(&Owner::Nobody);
+    }
+
     /// Notes a call; its promise is settled later.
     pub(crate) fn open(
         &mut self,

@@ -3,14 +3,15 @@
 //! They are given to the prelude as one object that no script ever sees.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rquickjs::{Ctx, Exception, Function, Object, Persistent, Promise, String as JsString, Value as JsValue};
 use serde_json::{Map, Value, json};
 
 use super::super::value::{DecodeError, Decoder, EncodeError, Encoder, Fault};
-use super::{Callable, ConsoleLine, FunctionSchemas, Guest, Holder, Origin, Owner, Reach, Settlers};
-use crate::binding::schema::Schema;
+use super::{Callable, ConsoleLine, Guest, Holder, Origin, Owner, Reach, Settlers};
+use crate::binding::FunctionSchemas;
 use crate::rpc::{ErrorObject, Kind};
 use crate::scomp::methods::Payload;
 
@@ -86,6 +87,11 @@ pub(crate) fn kit_function<'js>(kit: &Object<'js>, name: &str) -> rquickjs::Resu
     kit.get(name)
 }
 
+/// The number in the reference of a function of the script, `f7` or `host:7`.
+fn function_number(reference: &str) -> Option<u64> {
+    reference.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().ok()
+}
+
 /// A string for people; lone surrogates become U+FFFD.
 fn text_of(text: &JsString<'_>) -> String {
     text.to_string().unwrap_or_else(|_| {
@@ -149,6 +155,7 @@ impl Guest {
         };
         match payload {
             Ok(input) => {
+                self.note_places(&reach, &input);
                 let ends = (resolve, reject);
                 self.open_call(ctx, ends, reach, Payload::Input(input), handed)?;
             }
@@ -195,15 +202,14 @@ impl Guest {
         handed: Vec<String>,
     ) -> rquickjs::Result<()> {
         let owner = self.owner.get();
-        let allowed = {
-            let mut calls = self.calls.borrow_mut();
-            let allowed = calls.budget_left > 0;
-            calls.budget_left = calls.budget_left.saturating_sub(1);
-            allowed
-        };
-        if !allowed {
-            let limit = self.limits.calls_per_eval_max;
-            let message = format!("an eval may make {limit} binding calls");
+        if owner == Owner::Nobody && !self.limits.floating_calls {
+            let error = self.error(ctx, Kind::Cancelled, "the eval that made this call is over", None)?;
+            return reject.call((error,));
+        }
+        let calls_max = self.limits.calls_per_eval_max;
+        let is_allowed = self.calls.borrow_mut().charge(owner, calls_max);
+        if !is_allowed {
+            let message = format!("an eval may make {calls_max} binding calls");
             let error = self.error(ctx, Kind::TooManyCalls, &message, None)?;
             return reject.call((error,));
         }
@@ -313,7 +319,7 @@ impl Guest {
     /// What was handed out in a value that is not sent after all.
     fn take_back(&self, holder: Holder, handed: &mut Vec<String>) {
         for id in handed.drain(..) {
-            let number = id.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or_default();
+            let number = function_number(&id).unwrap_or_default();
             let gone = self.functions.borrow_mut().give_back(holder, number, 1);
             drop(gone);
         }
@@ -356,15 +362,27 @@ impl Guest {
 
     /// A reference may say what it takes and gives; calls of it are checked.
     fn note_schemas(&self, key: &str, fields: &Map<String, Value>) -> Result<(), DecodeError> {
-        let compile = |place: &str| match fields.get(place).map(Schema::compile).transpose() {
-            Ok(schema) => Ok(schema),
-            Err(error) => Err(DecodeError { message: error.message, path: error.path }.inside(place)),
-        };
-        let schemas = FunctionSchemas { input: compile("input")?, output: compile("output")? };
-        if schemas.input.is_some() || schemas.output.is_some() {
-            self.import_schemas.borrow_mut().insert(key.to_owned(), Rc::new(schemas));
+        let schemas = FunctionSchemas::compile(&Value::Object(fields.clone()))
+            .map_err(|error| DecodeError { message: error.message, path: error.path })?;
+        if !schemas.is_empty() {
+            self.import_schemas.borrow_mut().insert(key.to_owned(), Arc::new(schemas));
         }
         Ok(())
+    }
+
+    /// The binding that a function goes to may say what it is to take and give.
+    fn note_places(&self, reach: &Reach, input: &Value) {
+        let client = self.client_bindings.borrow();
+        let places = match reach {
+            Reach::Server(name) => self.registry.get(name).map(|binding| binding.places.as_slice()),
+            Reach::Client(name) => client.get(name).map(Vec::as_slice),
+            Reach::Import(_) => None,
+        };
+        for place in places.unwrap_or_default() {
+            if let Some(id) = place.reference(input).and_then(function_number) {
+                self.export_schemas.borrow_mut().insert(id, Arc::clone(&place.schemas));
+            }
+        }
     }
 
     fn import<'js>(

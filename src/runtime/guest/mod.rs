@@ -11,7 +11,7 @@ mod host;
 mod timers;
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,8 +19,7 @@ use std::time::Instant;
 use rquickjs::{Object, Persistent, Value as JsValue};
 
 use super::meter::Meter;
-use crate::binding::Registry;
-use crate::binding::schema::Schema;
+use crate::binding::{FunctionPlace, FunctionSchemas, Registry};
 use crate::limits::Limits;
 
 pub(crate) use calls::{Asked, Calls, Reach, Settlers};
@@ -64,23 +63,20 @@ pub(crate) struct Guest {
     /// Functions of the client or of handlers that the script holds, with how often each was received.
     pub(crate) imports: RefCell<HashMap<String, u64>>,
     /// What those say they take and give.
-    pub(crate) import_schemas: RefCell<HashMap<String, Rc<FunctionSchemas>>>,
+    pub(crate) import_schemas: RefCell<HashMap<String, Arc<FunctionSchemas>>>,
+    /// What functions of the script that were handed out are to take and give.
+    pub(crate) export_schemas: RefCell<HashMap<u64, Arc<FunctionSchemas>>>,
     /// Of these, the ones that the collector dropped, with how often they were received.
     pub(crate) dropped: RefCell<Vec<(String, u64)>>,
     /// The number of the connection, which keeps the references of different ones apart.
     pub(crate) attachment: Cell<u64>,
-    pub(crate) client_bindings: RefCell<HashSet<String>>,
+    /// The client's bindings, and where typed functions stand in their inputs.
+    pub(crate) client_bindings: RefCell<HashMap<String, Vec<FunctionPlace>>>,
     pub(crate) owner: Cell<Owner>,
     pub(crate) rejections: RefCell<Vec<Rejection>>,
     pub(crate) kit: RefCell<Option<Persistent<Object<'static>>>>,
     pub(crate) epoch: Instant,
     pub(crate) eval_started: Cell<Instant>,
-}
-
-/// What a reference says it takes and gives.
-pub(crate) struct FunctionSchemas {
-    pub(crate) input: Option<Schema>,
-    pub(crate) output: Option<Schema>,
 }
 
 /// A promise that was rejected with nobody listening.
@@ -100,6 +96,7 @@ impl Guest {
             functions: RefCell::new(Functions::new(limits.references_max)),
             imports: RefCell::default(),
             import_schemas: RefCell::default(),
+            export_schemas: RefCell::default(),
             dropped: RefCell::default(),
             attachment: Cell::new(0),
             client_bindings: RefCell::default(),

@@ -6,6 +6,7 @@ use super::super::guest::{Holder, Owner};
 use super::inbox::{Attachment, ClientBinding, EventSender};
 use super::turn::Action;
 use super::{Ready, Session};
+use crate::binding::FunctionPlace;
 use crate::scomp::link::{Closing, SessionEvent};
 
 /// Client bindings that the server calls itself; scripts do not see them.
@@ -59,11 +60,15 @@ impl Session {
             guest.attachment.set(live.number);
             guest.console.borrow_mut().set_streaming(live.bindings.contains_key("console.write"));
         }
-        let client = self.live.iter().flat_map(|live| live.bindings.keys());
-        let client: Vec<String> = client.filter(|name| !RESERVED.contains(&name.as_str())).cloned().collect();
-        self.engine.guest.client_bindings.replace(client.iter().cloned().collect());
+        let client = self.live.iter().flat_map(|live| live.bindings.iter());
+        let client: HashMap<String, Vec<FunctionPlace>> = client
+            .filter(|(name, _)| !RESERVED.contains(&name.as_str()))
+            .map(|(name, binding)| (name.clone(), binding.places.clone()))
+            .collect();
+        let client_names: Vec<String> = client.keys().cloned().collect();
+        self.engine.guest.client_bindings.replace(client);
         let server = self.parts.registry.iter().map(|binding| binding.declaration.name.clone());
-        let names = server.chain(client).collect();
+        let names = server.chain(client_names).collect();
         let action = Action::Bindings(names);
         self.ready.push_front(Ready { owner: Owner::Nobody, depth: 0, action });
     }

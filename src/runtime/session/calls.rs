@@ -1,17 +1,17 @@
 //! Calls that the session waits for: handlers at work for a script, and calls to the client.
 
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::super::guest::{Asked, Callable, FunctionSchemas, Holder, Origin, Owner, Reach};
+use super::super::guest::{Asked, Callable, Holder, Origin, Owner, Reach};
 use super::dispatch::Pending;
 use super::turn::Action;
 use super::{Inbox, Ready, Session};
-use crate::binding::invalid;
+use crate::binding::{FunctionSchemas, invalid, places};
 use crate::rpc::{ErrorObject, Kind};
 use crate::scomp::link::SessionEvent;
 use crate::scomp::methods::{Payload, Target};
@@ -140,7 +140,7 @@ impl Session {
         checked.err().map(|failures| invalid(Kind::InvalidInput, name, "input", &failures))
     }
 
-    fn schemas_of(&self, reference: &str) -> Option<Rc<FunctionSchemas>> {
+    fn schemas_of(&self, reference: &str) -> Option<Arc<FunctionSchemas>> {
         let key = format!("{}:{reference}", self.live.as_ref()?.number);
         self.engine.guest.import_schemas.borrow().get(&key).cloned()
     }
@@ -328,24 +328,10 @@ impl Session {
 
 /// Renames the functions in a value of the client to the session's keys.
 pub(crate) fn scope_functions(mut value: Value, connection: u64) -> Value {
-    match &mut value {
-        Value::Object(fields) => {
-            for (key, field) in fields.iter_mut() {
-                if key == "$fn"
-                    && let Value::String(id) = field
-                {
-                    *id = format!("{connection}:{id}");
-                } else {
-                    *field = scope_functions(std::mem::take(field), connection);
-                }
-            }
-        }
-        Value::Array(items) => {
-            for item in items {
-                *item = scope_functions(std::mem::take(item), connection);
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
+    places::replace(&mut value, &mut |place| {
+        let mut scoped = place.clone();
+        scoped["$fn"] = Value::from(format!("{connection}:{}", places::id_at(place)?));
+        Some(scoped)
+    });
     value
 }

@@ -183,7 +183,7 @@ impl Session {
         let client = self.live.iter().flat_map(|live| live.bindings.values());
         let client = client.map(|binding| binding.declaration.clone());
         let visible = self.engine.guest.client_bindings.borrow();
-        server.chain(client.filter(|declaration| visible.contains(&declaration.name))).collect()
+        server.chain(client.filter(|declaration| visible.contains_key(&declaration.name))).collect()
     }
 }
 

@@ -42,15 +42,12 @@ pub(crate) struct Dispatcher {
     pub(crate) depth: Cell<u32>,
     /// The JSON-RPC id of the running eval.
     pub(crate) eval_id: RefCell<Option<Value>>,
-    /// Calls that the running eval made.
-    pub(crate) calls_made: Cell<u64>,
     pub(crate) pending: RefCell<Vec<Pending>>,
 }
 
 impl Dispatcher {
     /// Takes a call; an answer that is there at once is returned.
     pub(crate) fn dispatch(&self, asked: Asked) -> Option<CallAnswer> {
-        self.calls_made.set(self.calls_made.get() + 1);
         let depth = self.depth.get() + 1;
         if depth > self.limits.invoke_depth_max {
             let message = format!("invokes are nested deeper than {}", self.limits.invoke_depth_max);

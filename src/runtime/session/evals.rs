@@ -172,8 +172,6 @@ impl Session {
         };
         let guest = &self.engine.guest;
         guest.eval_started.set(now);
-        guest.calls.borrow_mut().budget_left = self.parts.limits.calls_per_eval_max;
-        self.dispatcher.calls_made.set(0);
         let eval_id = requesters.last().and_then(|requester| serde_json::to_value(&requester.id).ok());
         self.dispatcher.eval_id.replace(eval_id);
         self.evals.running = Some(Running {
@@ -199,14 +197,13 @@ impl Session {
         observe::eval_finished(running.number, outcome.as_ref().err(), running.started.elapsed());
         self.dispatcher.eval_id.replace(None);
         self.watches.borrow_mut().retain(|watched| watched.owner != Owner::Eval(running.number));
-        // What floating promises call from here on has a budget of its own.
-        self.engine.guest.calls.borrow_mut().budget_left = self.parts.limits.calls_per_eval_max;
         let outcome = match outcome {
             Err(error) if error.is(Kind::MemoryLimit) => Err(self.recover(&running, error).await),
             other => other,
         };
         let (console, dropped) = self.engine.guest.console.borrow_mut().take();
         let stats = running.params.stats.then(|| self.stats(&running));
+        self.engine.guest.calls.borrow_mut().close_account(Owner::Eval(running.number));
         let answer = match &outcome {
             Ok(value) => {
                 let result = EvalResult { value, console: &console, console_dropped: dropped, stats };
@@ -228,7 +225,7 @@ impl Session {
         json!({
             "cpuMs": ms(running.cpu),
             "wallMs": ms(running.started.elapsed()),
-            "bindingCalls": self.dispatcher.calls_made.get(),
+            "bindingCalls": self.engine.guest.calls.borrow().made_by(Owner::Eval(running.number)),
             "memoryBytes": self.engine.memory_bytes(),
         })
     }

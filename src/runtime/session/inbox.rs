@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::binding::FunctionPlace;
 use crate::binding::schema::Schema;
 use crate::rpc::{ErrorObject, Kind};
 use crate::scomp::declaration::Declaration;
@@ -73,6 +74,8 @@ pub struct ClientBinding {
     pub input: Option<Schema>,
     /// Checks what the client answers.
     pub output: Option<Schema>,
+    /// Where typed functions stand in the input.
+    pub places: Vec<FunctionPlace>,
 }
 
 /// A connection that holds a session.

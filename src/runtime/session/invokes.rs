@@ -1,5 +1,6 @@
 //! Calls from outside: the client's `invoke`, and what handlers ask of the session that called them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -14,7 +15,7 @@ use super::calls::{Waiter, scope_functions};
 use super::evals::Requester;
 use super::turn::Action;
 use super::{Inbox, Ready, Session};
-use crate::binding::{Caller, HostRequest};
+use crate::binding::{Caller, FunctionSchemas, HostRequest, invalid, places};
 use crate::rpc::{ErrorObject, Kind};
 use crate::scomp::link::SessionCommand;
 use crate::scomp::methods::{Payload, Target, ValueResult};
@@ -30,6 +31,8 @@ pub(crate) enum CalledBy {
 /// A function of the script at work.
 pub(crate) struct Invocation {
     by: CalledBy,
+    /// What it is to give.
+    schemas: Option<Arc<FunctionSchemas>>,
     pub(crate) cpu: Duration,
     pub(crate) depth: u32,
 }
@@ -145,8 +148,7 @@ impl Session {
             CalledBy::Handler(_) => (input, Caller::Script, Vec::new()),
             CalledBy::Client(requester) => {
                 let input = scope_functions(input, requester.connection);
-                let mut functions = Vec::new();
-                list_functions(&input, &mut functions);
+                let functions = places::ids(&input);
                 (input, Caller::Client, functions)
             }
         }
@@ -169,7 +171,11 @@ impl Session {
                     CalledBy::Handler(_) => (Origin::Host, Holder::Host),
                 };
                 let owner = Owner::Invocation(number);
-                self.invocations.insert(number, Invocation { by, cpu: Duration::ZERO, depth });
+                let schemas = self.schemas_of_function(reference);
+                if let Some(error) = refuse_arguments(schemas.as_deref(), reference, &arguments) {
+                    return self.reply(by, Err(error)).await;
+                }
+                self.invocations.insert(number, Invocation { by, schemas, cpu: Duration::ZERO, depth });
                 let action = Action::Call { owner, function, arguments, origin, holder };
                 self.ready.push_back(Ready { owner, depth, action });
             }
@@ -185,6 +191,11 @@ impl Session {
                 self.reply(by, Err(error)).await;
             }
         }
+    }
+
+    fn schemas_of_function(&self, reference: &str) -> Option<Arc<FunctionSchemas>> {
+        let number = reference.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().ok()?;
+        self.engine.guest.export_schemas.borrow().get(&number).cloned()
     }
 
     fn held_by(&self, holder: Holder, id: Option<&str>) -> Option<Callable> {
@@ -229,7 +240,9 @@ impl Session {
         let Some(invocation) = self.invocations.remove(&number) else {
             return;
         };
-        self.reply(invocation.by, settled.outcome).await;
+        self.engine.guest.calls.borrow_mut().close_account(Owner::Invocation(number));
+        let outcome = settled.outcome.and_then(|value| check_result(invocation.schemas.as_deref(), value));
+        self.reply(invocation.by, outcome).await;
     }
 
     /// Ends a call into the script for a reason of ours.
@@ -255,23 +268,16 @@ impl Session {
 
     /// Functions that a handler returns to the client become references on the wire.
     fn export_functions(&mut self, mut value: Value) -> Result<Value, ErrorObject> {
-        match &mut value {
-            Value::Object(fields) => {
-                for (key, field) in fields.iter_mut() {
-                    *field = match (key.as_str(), &*field) {
-                        ("$fn", Value::String(id)) => self.export_key(id)?,
-                        _ => self.export_functions(std::mem::take(field))?,
-                    };
-                }
+        let mut failure = None;
+        places::replace(&mut value, &mut |place| {
+            let mut exported = place.clone();
+            match self.export_key(places::id_at(place)?) {
+                Ok(id) => exported["$fn"] = id,
+                Err(error) => failure = Some(error),
             }
-            Value::Array(items) => {
-                for item in items {
-                    *item = self.export_functions(std::mem::take(item))?;
-                }
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-        }
-        Ok(value)
+            Some(exported)
+        });
+        failure.map_or(Ok(value), Err)
     }
 
     fn export_key(&mut self, key: &str) -> Result<Value, ErrorObject> {
@@ -330,24 +336,29 @@ impl Session {
     }
 }
 
+/// What is wrong with the arguments of a function that says what it takes. Several arguments are its own affair.
+fn refuse_arguments(
+    schemas: Option<&FunctionSchemas>,
+    reference: &str,
+    arguments: &[Value],
+) -> Option<ErrorObject> {
+    let ([argument], Some(schema)) = (arguments, schemas?.input.as_ref()) else { return None };
+    let failures = schema.check(argument).err()?;
+    Some(invalid(Kind::InvalidInput, reference, "input", &failures))
+}
+
+fn check_result(schemas: Option<&FunctionSchemas>, value: Value) -> Result<Value, ErrorObject> {
+    match schemas.and_then(|schemas| schemas.output.as_ref()).map(|schema| schema.check(&value)) {
+        Some(Err(failures)) => Err(invalid(Kind::InvalidOutput, "the function", "output", &failures)),
+        Some(Ok(())) | None => Ok(value),
+    }
+}
+
 /// Whether a value is nested at most `depth` deep. The decoder of messages bounds the recursion.
 fn is_within(value: &Value, depth: usize) -> bool {
     match value {
         Value::Object(fields) => depth > 0 && fields.values().all(|field| is_within(field, depth - 1)),
         Value::Array(items) => depth > 0 && items.iter().all(|item| is_within(item, depth - 1)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
-    }
-}
-
-fn list_functions(value: &Value, found: &mut Vec<String>) {
-    match value {
-        Value::Object(fields) => {
-            if let Some(Value::String(id)) = fields.get("$fn") {
-                found.push(id.clone());
-            }
-            fields.values().for_each(|field| list_functions(field, found));
-        }
-        Value::Array(items) => items.iter().for_each(|item| list_functions(item, found)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

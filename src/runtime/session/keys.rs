@@ -11,6 +11,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::super::guest::{Callable, Holder};
 use super::Session;
 use super::evals::{Answer, Requester};
+use crate::binding::places;
 use crate::rpc::{ErrorObject, Kind};
 use crate::scomp::methods::EvalParams;
 
@@ -157,27 +158,12 @@ impl Session {
         }
         let internal = |error: serde_json::Error| ErrorObject::new(Kind::Internal, error.to_string());
         let mut value: Value = serde_json::from_str(result.get()).map_err(internal)?;
-        rename_functions(&mut value, &renewed);
+        places::replace(&mut value, &mut |place| {
+            let mut renamed = place.clone();
+            renamed["$fn"] = Value::from(renewed.get(places::id_at(place)?)?.as_str());
+            Some(renamed)
+        });
         to_raw_value(&value).map_err(internal)
-    }
-}
-
-fn rename_functions(value: &mut Value, names: &HashMap<String, String>) {
-    match value {
-        Value::Object(fields) => {
-            for (key, field) in fields.iter_mut() {
-                match field {
-                    Value::String(id) if key == "$fn" => {
-                        if let Some(name) = names.get(id) {
-                            id.clone_from(name);
-                        }
-                    }
-                    other => rename_functions(other, names),
-                }
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(|item| rename_functions(item, names)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 

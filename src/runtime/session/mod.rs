@@ -99,7 +99,6 @@ impl Session {
             natives: Natives::default(),
             depth: Cell::new(0),
             eval_id: RefCell::new(None),
-            calls_made: Cell::new(0),
             pending: RefCell::default(),
         });
         let handle = SessionHandle { inbox_tx: inbox_tx.clone() };
