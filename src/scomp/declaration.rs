@@ -171,7 +171,8 @@ fn refused(path: impl Into<String>, message: impl Into<String>) -> DeclarationEr
     DeclarationError { path: path.into(), message: message.into() }
 }
 
-fn type_name(value: &Value) -> &'static str {
+/// What a JSON value is, for people.
+pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::problems::{Problems, member, type_name};
+use super::problems::{Problems, member};
 use crate::binding::{BindingLimits, RegistryProblem};
 use crate::scomp::declaration::Declaration;
+use crate::scomp::declaration::type_name;
 
 /// Longest declaration file.
 /// Ten thousand bindings of a few hundred bytes fit; a data file that was put there by mistake is not read into memory.

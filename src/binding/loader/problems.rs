@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use serde_json::Value;
 
 use crate::binding::RegistryProblem;
 
@@ -46,16 +45,4 @@ impl Problems {
 /// The JSON Pointer of a member.
 pub(super) fn member(path: &str, key: &str) -> String {
     format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"))
-}
-
-/// What a value is, for people.
-pub(super) fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }

@@ -4,6 +4,7 @@
 //! and what kind of thing was there. A failed alternative is told by the one alternative that was plausibly meant,
 //! because "matches none of them" helps nobody.
 
+use crate::scomp::declaration::type_name;
 use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use serde::Serialize;
@@ -96,7 +97,7 @@ fn is_misfit(outer: &ValidationError<'_>, inner: &ValidationError<'_>) -> bool {
 pub(super) fn message(error: &ValidationError<'_>) -> String {
     let value = error.instance();
     let text = match error.kind() {
-        Kind::Type { kind } => format!("expected {}, got {}", expected_types(kind), type_of(value)),
+        Kind::Type { kind } => format!("expected {}, got {}", expected_types(kind), type_name(value)),
         Kind::Required { property } => format!("missing property {}", quoted(property)),
         Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
             format!("unexpected {}", listed("property", "properties", unexpected))
@@ -182,12 +183,12 @@ fn no_alternative(branches: &[Vec<ValidationError<'static>>], value: &Value) -> 
                 types.push(expected_types(kind));
             }
             _ => {
-                return format!("matches none of {} alternatives, got {}", branches.len(), type_of(value));
+                return format!("matches none of {} alternatives, got {}", branches.len(), type_name(value));
             }
         }
     }
     types.dedup();
-    format!("expected {}, got {}", types.join(" or "), type_of(value))
+    format!("expected {}, got {}", types.join(" or "), type_name(value))
 }
 
 fn expected_types(kind: &TypeKind) -> String {
@@ -197,17 +198,6 @@ fn expected_types(kind: &TypeKind) -> String {
             let names: Vec<&str> = several.iter().map(|one| one.as_str()).collect();
             names.join(" or ")
         }
-    }
-}
-
-fn type_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 
@@ -243,7 +233,7 @@ fn listed(one: &str, several: &str, names: &[String]) -> String {
 fn quoted(value: &Value) -> String {
     match value {
         Value::String(text) => format!("\"{}\"", shortened(text)),
-        Value::Array(_) | Value::Object(_) => type_of(value).to_owned(),
+        Value::Array(_) | Value::Object(_) => type_name(value).to_owned(),
         Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),
     }
 }
