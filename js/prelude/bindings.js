@@ -135,14 +135,24 @@ exports.importCount = () => MapSize(imported);
 // What `await someBinding()` throws: the peer's message, code and data; `name` is the kind. Which errors are such is
 // remembered, so that one that is not caught is told from one that a script made to look like it.
 core.bindingErrors = new WeakSet();
-exports.makeBindingError = (name, message, code, data) => {
+exports.makeBindingError = (name, message, code, data, stack) => {
   const error = new Error(message);
+  if (stack !== undefined) {
+    ReflectDefineProperty(error, "stack", { __proto__: null, value: stack, writable: true, configurable: true });
+  }
   ReflectDefineProperty(error, "name", { __proto__: null, value: name, writable: true, configurable: true });
   error.code = code;
   if (data !== undefined) error.data = data;
   WeakSetAdd(core.bindingErrors, error);
   return error;
 };
+
+// Where a call is being made, for the error that it may end in.
+exports.placeOfCall = () => {
+  const { stack } = new Error();
+  return typeof stack === "string" ? stack : "";
+};
+exports.tooManyArguments = () => new TypeError("a binding takes one argument");
 
 // The rest of what the engine calls is loaded when it is first needed.
 exports.complete = () => {

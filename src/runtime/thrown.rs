@@ -84,6 +84,13 @@ fn parts<'js>(ctx: &Ctx<'js>, guest: &Guest, thrown: JsValue<'js>) -> rquickjs::
 
 impl Parts<'_> {
     fn kind(&self) -> Kind {
+        // Limits and policy of the server keep their kind though they reach the script through a binding's call.
+        let ours = [Kind::TooManyCalls, Kind::TooDeep, Kind::TooManyRefs, Kind::PermissionDenied];
+        if self.answer.is_some()
+            && let Some(kind) = ours.into_iter().find(|kind| kind.name() == self.name)
+        {
+            return kind;
+        }
         match (self.name.as_str(), self.message.as_str()) {
             ("InternalError", "out of memory") => Kind::MemoryLimit,
             ("RangeError", "Maximum call stack size exceeded") | ("InternalError", "stack overflow") => {

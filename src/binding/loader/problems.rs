@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-
 use crate::binding::RegistryProblem;
 
 /// Collects what is wrong with a file.

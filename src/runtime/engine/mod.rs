@@ -12,7 +12,7 @@ use std::time::Instant;
 use rquickjs::{Context, Ctx, Function, Object, Persistent, Promise, Runtime, Value as JsValue};
 use serde_json::Value;
 
-use super::guest::{self, Asked, Guest, Holder, Origin, Owner, kit_function};
+use super::guest::{self, Dispatch, Guest, Holder, Owner, kit_function};
 use super::heap::{Heap, Used};
 use super::prelude;
 use super::source::Positions;
@@ -29,12 +29,6 @@ const MEMORY_RESERVE_BYTES: usize = 1 << 20;
 #[derive(Debug, thiserror::Error)]
 #[error("no room for another JavaScript context: {0}")]
 pub(crate) struct EngineError(#[from] rquickjs::Error);
-
-/// The answer to a call, and who gave it.
-pub(crate) type CallAnswer = (Result<Value, ErrorObject>, Origin);
-
-/// Takes a call that the script made; an answer that is there at once spares the way round.
-pub(crate) type Dispatch = dyn Fn(Asked) -> Option<CallAnswer>;
 
 /// Something whose promise is awaited on behalf of somebody outside.
 pub(crate) struct Watched {
@@ -87,8 +81,13 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// A fresh world.
-    pub(crate) fn new(limits: Arc<Limits>, registry: Arc<Registry>) -> Result<Self, EngineError> {
+    pub(crate) fn new(
+        limits: Arc<Limits>,
+        registry: Arc<Registry>,
+        dispatch: Rc<Dispatch>,
+    ) -> Result<Self, EngineError> {
         let guest = Guest::new(limits, registry);
+        guest.dispatch.replace(Some(dispatch));
         let used = Rc::new(Used::default());
         let heap = Heap::new(Rc::clone(&guest.meter), Rc::clone(&used), guest.limits.memory_bytes_max);
         let runtime = Runtime::new_with_alloc(heap)?;

@@ -1,46 +1,27 @@
 //! What happens until something that runs is over: answers, timers, jobs, and the look at its promise.
 
 use rquickjs::promise::PromiseState;
-use rquickjs::{Ctx, Function, Object, Persistent, Promise, Value as JsValue};
+use rquickjs::{Ctx, Object, Persistent, Promise, Value as JsValue};
 use serde_json::Value;
 
-use super::super::guest::{Holder, Origin};
+use super::super::guest::{CallAnswer, Holder, Settlers};
 use super::super::thrown::{self, SourceMap};
 use super::super::value::{EncodeError, Fault};
-use super::{CallAnswer, Dispatch, Engine, Look, Settled, Watched};
+use super::{Engine, Look, Settled, Watched};
 use crate::limits::Limits;
 use crate::rpc::{ErrorObject, Kind};
 
 impl Engine {
     /// Settles a call that the script waits for.
-    pub(crate) fn settle(&self, ctx: &Ctx<'_>, call: u64, (outcome, origin): CallAnswer) {
-        let Some(settlers) = self.guest.calls.borrow_mut().take(call) else {
+    pub(crate) fn settle(&self, ctx: &Ctx<'_>, call: u64, answer: CallAnswer) {
+        let Some(Settlers { resolve, reject, stack, .. }) = self.guest.calls.borrow_mut().take(call) else {
             return;
         };
-        let settled = match outcome {
-            Ok(value) => match self.guest.decode(ctx, &value, origin) {
-                Ok(value) => {
-                    settlers.resolve.restore(ctx).and_then(|resolve| resolve.call::<_, ()>((value,)))
-                }
-                Err(error) => {
-                    let error = ErrorObject::new(Kind::InvalidOutput, error.message).with("path", error.path);
-                    self.reject(ctx, settlers.reject, &error, origin)
-                }
-            },
-            Err(error) => self.reject(ctx, settlers.reject, &error, origin),
-        };
+        let settled = resolve.restore(ctx).and_then(|resolve| {
+            let reject = reject.restore(ctx)?;
+            self.guest.settle(ctx, &resolve, &reject, answer, Some(&stack))
+        });
         self.ignore(ctx, settled);
-    }
-
-    fn reject(
-        &self,
-        ctx: &Ctx<'_>,
-        reject: Persistent<Function<'static>>,
-        error: &ErrorObject,
-        origin: Origin,
-    ) -> rquickjs::Result<()> {
-        let thrown = self.guest.thrown_from(ctx, error, origin)?;
-        reject.restore(ctx)?.call((thrown,))
     }
 
     /// Runs the callback of a timer; what it throws goes to the console.
@@ -58,36 +39,12 @@ impl Engine {
     }
 
     /// Runs jobs until `main` is settled, nothing is left to do, or the script is stopped.
-    pub(crate) fn run_jobs(&self, ctx: &Ctx<'_>, main: Option<&Promise<'_>>, dispatch: &Dispatch) {
+    pub(crate) fn run_jobs(&self, ctx: &Ctx<'_>, main: Option<&Promise<'_>>) {
         let is_over = || {
             self.guest.meter.stopped().is_some()
                 || main.is_some_and(|promise| promise.state() != PromiseState::Pending)
         };
-        while !is_over() {
-            if ctx.execute_pending_job() {
-                continue;
-            }
-            let asked = self.guest.calls.borrow_mut().take_asked();
-            let mut settled_any = false;
-            for asked in asked {
-                let call = asked.call;
-                if let Some(answer) = dispatch(asked) {
-                    self.settle(ctx, call, answer);
-                    settled_any = true;
-                }
-            }
-            if !settled_any {
-                break;
-            }
-        }
-        // What was asked before the end is still to be sent.
-        let asked = self.guest.calls.borrow_mut().take_asked();
-        for asked in asked {
-            let call = asked.call;
-            if let Some(answer) = dispatch(asked) {
-                self.settle(ctx, call, answer);
-            }
-        }
+        while !is_over() && ctx.execute_pending_job() {}
     }
 
     /// How a watched promise ended, if it has. A promise inside is awaited in its place.

@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 
 use rquickjs::{Function, Persistent};
+use serde_json::Value;
 
-use super::Owner;
+use super::{Origin, Owner};
+use crate::rpc::ErrorObject;
 use crate::scomp::methods::Payload;
 
 /// Where a call of the script goes.
@@ -18,7 +20,13 @@ pub(crate) enum Reach {
     Import(String),
 }
 
-/// A call that the script made since the session last looked.
+/// The answer to a call, and who gave it.
+pub(crate) type CallAnswer = (Result<Value, ErrorObject>, Origin);
+
+/// Takes a call that the script makes; an answer that is there at once spares the way round.
+pub(crate) type Dispatch = dyn Fn(Asked) -> Option<CallAnswer>;
+
+/// A call that the script makes.
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) call: u64,
@@ -33,7 +41,8 @@ pub(crate) struct Asked {
 pub(crate) struct Settlers {
     pub(crate) resolve: Persistent<Function<'static>>,
     pub(crate) reject: Persistent<Function<'static>>,
-    pub(crate) owner: Owner,
+    /// Where in the script the call was made.
+    pub(crate) stack: String,
 }
 
 /// The calls in flight.
@@ -41,17 +50,25 @@ pub(crate) struct Settlers {
 pub(crate) struct Calls {
     next: u64,
     waiting: HashMap<u64, Settlers>,
-    asked: Vec<Asked>,
     /// How many calls each owner has made.
     made: HashMap<Owner, u64>,
 }
 
 impl Calls {
-    /// Counts a call of `owner`; `false` when it has made `calls_max` already.
-    pub(crate) fn charge(&mut self, owner: Owner, calls_max: u64) -> bool {
+    /// Counts a call of `owner` and gives it a number; `None` when it has made `calls_max` already.
+    pub(crate) fn number(&mut self, owner: Owner, calls_max: u64) -> Option<u64> {
         let made = self.made.entry(owner).or_default();
         *made += 1;
-        *made <= calls_max
+        if *made > calls_max {
+            return None;
+        }
+        self.next += 1;
+        Some(self.next)
+    }
+
+    /// The answer to a call is to come.
+    pub(crate) fn wait(&mut self, call: u64, settlers: Settlers) {
+        self.waiting.insert(call, settlers);
     }
 
     /// How many calls an owner has made.
@@ -65,28 +82,9 @@ impl Calls {
         self.made.remove(&Owner::Nobody);
     }
 
-    /// Notes a call; its promise is settled later.
-    pub(crate) fn open(
-        &mut self,
-        settlers: Settlers,
-        reach: Reach,
-        payload: Payload,
-        functions: Vec<String>,
-    ) {
-        self.next += 1;
-        let owner = settlers.owner;
-        self.waiting.insert(self.next, settlers);
-        self.asked.push(Asked { call: self.next, reach, payload, owner, functions });
-    }
-
     /// Goes on with the numbers where another table stopped, so that a late answer finds nobody.
     pub(crate) fn go_on_from(&mut self, other: &Self) {
         self.next = self.next.max(other.next);
-    }
-
-    /// What was asked since the last look.
-    pub(crate) fn take_asked(&mut self) -> Vec<Asked> {
-        std::mem::take(&mut self.asked)
     }
 
     /// Takes the promise of a call.

@@ -6,8 +6,10 @@
 
 mod calls;
 mod console;
+mod exchange;
 mod functions;
 mod host;
+mod outgoing;
 mod timers;
 
 use std::cell::{Cell, RefCell};
@@ -22,8 +24,9 @@ use super::meter::Meter;
 use crate::binding::{FunctionPlace, FunctionSchemas, Registry};
 use crate::limits::Limits;
 
-pub(crate) use calls::{Asked, Calls, Reach, Settlers};
+pub(crate) use calls::{Asked, CallAnswer, Calls, Dispatch, Reach, Settlers};
 pub(crate) use console::{Console, ConsoleLine};
+pub(crate) use exchange::function_number;
 pub(crate) use functions::{Callable, Functions, Holder};
 pub(crate) use host::{install, kit_function};
 pub(crate) use timers::Timers;
@@ -73,6 +76,8 @@ pub(crate) struct Guest {
     /// The client's bindings, and where typed functions stand in their inputs.
     pub(crate) client_bindings: RefCell<HashMap<String, Vec<FunctionPlace>>>,
     pub(crate) owner: Cell<Owner>,
+    /// Where calls of the script go.
+    pub(crate) dispatch: RefCell<Option<Rc<Dispatch>>>,
     pub(crate) rejections: RefCell<Vec<Rejection>>,
     pub(crate) kit: RefCell<Option<Persistent<Object<'static>>>>,
     pub(crate) epoch: Instant,
@@ -101,6 +106,7 @@ impl Guest {
             attachment: Cell::new(0),
             client_bindings: RefCell::default(),
             owner: Cell::new(Owner::Nobody),
+            dispatch: RefCell::new(None),
             rejections: RefCell::default(),
             kit: RefCell::new(None),
             epoch: Instant::now(),

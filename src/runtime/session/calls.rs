@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::super::guest::{Asked, Callable, Holder, Origin, Owner, Reach};
+use super::super::guest::{Asked, CallAnswer, Callable, Holder, Origin, Owner, Reach};
 use super::dispatch::Pending;
 use super::turn::Action;
 use super::{Inbox, Ready, Session};
@@ -199,7 +199,7 @@ impl Session {
         }
     }
 
-    fn settle_soon(&mut self, call: u64, owner: Owner, answer: super::super::engine::CallAnswer) {
+    fn settle_soon(&mut self, call: u64, owner: Owner, answer: CallAnswer) {
         let owner = self.current_owner(owner);
         let depth = self.depth_of(owner);
         // Answers that came together are settled in one turn.

@@ -6,6 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -13,8 +14,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::super::engine::CallAnswer;
-use super::super::guest::{Asked, Origin, Owner, Reach};
+use super::super::engine::{Engine, EngineError};
+use super::super::guest::{Asked, CallAnswer, Origin, Owner, Reach};
 use crate::binding::{Binding, Call, Caller, FunctionRef, HostLink, Natives, Registry, SessionScope};
 use crate::limits::Limits;
 use crate::rpc::{ErrorObject, Kind};
@@ -46,6 +47,13 @@ pub(crate) struct Dispatcher {
 }
 
 impl Dispatcher {
+    /// A world whose calls come here.
+    pub(crate) fn make_engine(self: &Rc<Self>) -> Result<Engine, EngineError> {
+        let dispatcher = Rc::clone(self);
+        let dispatch = move |asked| dispatcher.dispatch(asked);
+        Engine::new(Arc::clone(&self.limits), Arc::clone(&self.registry), Rc::new(dispatch))
+    }
+
     /// Takes a call; an answer that is there at once is returned.
     pub(crate) fn dispatch(&self, asked: Asked) -> Option<CallAnswer> {
         let depth = self.depth.get() + 1;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-use super::super::engine::{Engine, Source};
+use super::super::engine::Source;
 use super::super::guest::{ConsoleLine, Owner};
 use super::super::meter::Stop;
 use super::super::source;
@@ -250,6 +250,8 @@ impl Session {
             Stop::Closed => "the session was closed".to_owned(),
         };
         self.abandon_calls_of(owner).await;
+        // What it left rejected went down with it.
+        drop(self.engine.guest.rejections.take());
         self.finish_eval(Err(ErrorObject::new(reason.kind(), message)), &[]).await;
     }
 
@@ -296,8 +298,7 @@ impl Session {
 
     /// Starts over with a fresh context; `false` when there is no room even for that.
     pub(crate) async fn replace_engine(&mut self) -> bool {
-        let parts = &self.parts;
-        let Ok(engine) = Engine::new(parts.limits.clone(), parts.registry.clone()) else {
+        let Ok(engine) = self.dispatcher.make_engine() else {
             self.end(crate::scomp::link::Closing::Fault);
             return false;
         };

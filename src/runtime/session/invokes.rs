@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::super::engine::Settled;
-use super::super::guest::{Callable, Holder, Origin, Owner};
+use super::super::guest::{Callable, Holder, Origin, Owner, function_number};
 use super::super::meter::Stop;
 use super::calls::{Waiter, scope_functions};
 use super::evals::Requester;
@@ -194,7 +194,7 @@ impl Session {
     }
 
     fn schemas_of_function(&self, reference: &str) -> Option<Arc<FunctionSchemas>> {
-        let number = reference.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().ok()?;
+        let number = function_number(reference)?;
         self.engine.guest.export_schemas.borrow().get(&number).cloned()
     }
 

@@ -88,7 +88,6 @@ pub(crate) struct Session {
 impl Session {
     /// Makes a session and the handle to it.
     pub(crate) fn new(parts: SessionParts) -> Result<(Self, SessionHandle), EngineError> {
-        let engine = Rc::new(Engine::new(Arc::clone(&parts.limits), Arc::clone(&parts.registry))?);
         let (inbox_tx, inbox_rx) = mpsc::channel(inbox::INBOX_QUEUED_MAX);
         let (requests_tx, host_rx) = mpsc::channel(inbox::INBOX_QUEUED_MAX);
         let dispatcher = Rc::new(Dispatcher {
@@ -101,6 +100,7 @@ impl Session {
             eval_id: RefCell::new(None),
             pending: RefCell::default(),
         });
+        let engine = Rc::new(dispatcher.make_engine()?);
         let handle = SessionHandle { inbox_tx: inbox_tx.clone() };
         let session = Self {
             keys: Keys::new(parts.limits.keyed_outcomes_max, parts.limits.keyed_bytes_max),
@@ -268,7 +268,7 @@ impl Session {
         let guest = Rc::clone(&self.engine.guest);
         guest.owner.set(owner);
         self.dispatcher.depth.set(depth);
-        let mut turn = match turn::begin(&self.engine, &self.dispatcher, &self.watches, action) {
+        let mut turn = match turn::begin(&self.engine, &self.watches, action) {
             Ok(turn) => turn,
             Err(error) => return self.fail_owner(owner, error).await,
         };
@@ -342,6 +342,8 @@ impl Session {
     }
 
     async fn after_turn(&mut self, owner: Owner, settled: Vec<Settled>, stopped: Option<Stop>) {
+        // Before the eval is over, so that its last lines still name it.
+        self.stream_console().await;
         for settled in settled {
             match settled.owner {
                 Owner::Eval(_) => self.finish_eval(settled.outcome, &settled.handed).await,

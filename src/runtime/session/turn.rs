@@ -7,10 +7,9 @@ use std::time::Duration;
 use rquickjs::{Function, Persistent};
 use serde_json::Value;
 
-use super::super::engine::{CallAnswer, Dispatch, Engine, Look, Settled, Source, Watched};
-use super::super::guest::{Callable, Holder, Origin, Owner};
+use super::super::engine::{Engine, Look, Settled, Source, Watched};
+use super::super::guest::{CallAnswer, Callable, Holder, Origin, Owner};
 use super::super::slice::Turn;
-use super::dispatch::Dispatcher;
 use crate::rpc::{ErrorObject, Kind};
 
 /// Stack for native code beside the script's own: conversions, regular expressions, handlers that answer at once.
@@ -48,21 +47,16 @@ pub(crate) type Watches = Rc<RefCell<Vec<Watched>>>;
 /// A turn that may be suspended and resumed until it gives what was settled in it.
 pub(crate) fn begin(
     engine: &Rc<Engine>,
-    dispatcher: &Rc<Dispatcher>,
     watches: &Watches,
     action: Action,
 ) -> Result<Turn<Vec<Settled>>, ErrorObject> {
-    let (engine, dispatcher, watches) = (Rc::clone(engine), Rc::clone(dispatcher), Rc::clone(watches));
+    let (engine, watches) = (Rc::clone(engine), Rc::clone(watches));
     let stack_bytes = engine.guest.limits.stack_bytes_max + NATIVE_STACK_BYTES;
-    Turn::new(stack_bytes, move || run(&engine, &dispatcher, &watches, action))
+    Turn::new(stack_bytes, move || run(&engine, &watches, action))
         .map_err(|error| ErrorObject::new(Kind::Busy, format!("no stack for the script: {error}")))
 }
 
-fn run(engine: &Engine, dispatcher: &Rc<Dispatcher>, watches: &Watches, action: Action) -> Vec<Settled> {
-    let dispatch = {
-        let dispatcher = Rc::clone(dispatcher);
-        move |asked| dispatcher.dispatch(asked)
-    };
+fn run(engine: &Engine, watches: &Watches, action: Action) -> Vec<Settled> {
     engine.enter(|ctx| {
         let mut settled = Vec::new();
         let started = match action {
@@ -104,7 +98,7 @@ fn run(engine: &Engine, dispatcher: &Rc<Dispatcher>, watches: &Watches, action: 
             }
             Some((_, Err(_))) | None => {}
         }
-        pump(engine, ctx, watches, &dispatch, &mut settled);
+        pump(engine, ctx, watches, &mut settled);
         // What an eval leaves unhandled at its end may still be handled by the jobs it leaves: that is seen later.
         let is_stopped = engine.guest.meter.stopped().is_some();
         if !is_stopped && !settled.iter().any(|settled| matches!(settled.owner, Owner::Eval(_))) {
@@ -115,19 +109,13 @@ fn run(engine: &Engine, dispatcher: &Rc<Dispatcher>, watches: &Watches, action: 
 }
 
 /// Runs jobs and looks at what is awaited, until neither gives anything new.
-fn pump(
-    engine: &Engine,
-    ctx: &rquickjs::Ctx<'_>,
-    watches: &Watches,
-    dispatch: &Dispatch,
-    settled: &mut Vec<Settled>,
-) {
+fn pump(engine: &Engine, ctx: &rquickjs::Ctx<'_>, watches: &Watches, settled: &mut Vec<Settled>) {
     loop {
         // Taken out while JavaScript runs: no borrow may be held across a suspension.
         let mut watched = watches.take();
         let main = watched.iter().find(|watched| matches!(watched.owner, Owner::Eval(_)));
         let main = main.and_then(|main| main.promise.clone().restore(ctx).ok());
-        engine.run_jobs(ctx, main.as_ref(), dispatch);
+        engine.run_jobs(ctx, main.as_ref());
         let mut again = false;
         if engine.guest.meter.stopped().is_none() {
             watched.retain_mut(|watched| match engine.look_at(ctx, watched) {

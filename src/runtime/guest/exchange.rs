@@ -1,0 +1,137 @@
+//! Values between the script and those outside: functions get their references on the way out and are made on the
+//! way in.
+
+use std::sync::Arc;
+
+use rquickjs::{Ctx, Exception, Function, Object, Persistent, Value as JsValue};
+use serde_json::{Map, Value, json};
+
+use super::super::value::{DecodeError, Decoder, EncodeError, Encoder, Fault};
+use super::{Callable, Guest, Holder, Origin, kit_function};
+use crate::binding::FunctionSchemas;
+
+/// The number in the reference of a function of the script, `f7` or `host:7`.
+pub(crate) fn function_number(reference: &str) -> Option<u64> {
+    reference.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().ok()
+}
+
+impl Guest {
+    /// Walks a value of the script; functions in it go to `holder`, and are listed in `handed`.
+    pub(crate) fn encode<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        value: &JsValue<'js>,
+        holder: Holder,
+        handed: &mut Vec<String>,
+    ) -> Result<Value, EncodeError> {
+        let unusable = |_| EncodeError::new(Fault::Unserializable("the prelude is gone".to_owned()));
+        let kit = self.kit(ctx).map_err(unusable)?;
+        let identify = kit_function(&kit, "identify").map_err(unusable)?;
+        let mut export = |function: Function<'js>| {
+            let name: String = function.get("name").unwrap_or_else(|_| {
+                ctx.catch();
+                String::new()
+            });
+            let number: u64 = identify.call((function.clone(),)).map_err(unusable)?;
+            let callable = Callable::Script(number, Persistent::save(ctx, function));
+            let id = self.functions.borrow_mut().hand_out(holder, callable);
+            let id = id.ok_or_else(|| EncodeError::new(Fault::TooManyRefs))?;
+            let id = match holder {
+                Holder::Client => format!("f{id}"),
+                Holder::Host => format!("host:{id}"),
+            };
+            handed.push(id.clone());
+            Ok(json!({"$fn": id, "name": name}))
+        };
+        let mut encoder = Encoder {
+            ctx,
+            kit: &kit,
+            export: &mut export,
+            bytes_left: self.limits.result_bytes_max,
+            depth_max: self.limits.value_depth_max,
+            ancestors: Vec::new(),
+        };
+        let encoded = encoder.top(value);
+        if encoded.is_err() {
+            self.take_back(holder, handed);
+        }
+        encoded
+    }
+
+    /// What was handed out in a value that is not sent after all.
+    fn take_back(&self, holder: Holder, handed: &mut Vec<String>) {
+        for id in handed.drain(..) {
+            let number = function_number(&id).unwrap_or_default();
+            let gone = self.functions.borrow_mut().give_back(holder, number, 1);
+            drop(gone);
+        }
+    }
+
+    /// Builds a value for the script.
+    pub(crate) fn decode<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        value: &Value,
+        origin: Origin,
+    ) -> Result<JsValue<'js>, DecodeError> {
+        let kit = match self.kit(ctx) {
+            Ok(kit) => kit,
+            Err(_) => return Ok(JsValue::new_undefined(ctx.clone())),
+        };
+        let mut import = |id: &str, name: &str, fields: &Map<String, Value>| {
+            let key = self.import_key(origin, id);
+            if origin == Origin::Client {
+                self.note_schemas(&key, fields)?;
+            }
+            self.import(ctx, &kit, origin, (&key, name)).map_err(|error| {
+                if error.is_exception() {
+                    ctx.catch();
+                }
+                DecodeError::new("no room for one more function")
+            })
+        };
+        let mut decoder =
+            Decoder { ctx, kit: &kit, import: &mut import, depth_left: self.limits.value_depth_max };
+        decoder.value(value)
+    }
+
+    fn import_key(&self, origin: Origin, id: &str) -> String {
+        match origin {
+            Origin::Host => id.to_owned(),
+            Origin::Client => format!("{}:{id}", self.attachment.get()),
+        }
+    }
+
+    /// A reference may say what it takes and gives; calls of it are checked.
+    fn note_schemas(&self, key: &str, fields: &Map<String, Value>) -> Result<(), DecodeError> {
+        let schemas = FunctionSchemas::compile(&Value::Object(fields.clone()))
+            .map_err(|error| DecodeError { message: error.message, path: error.path })?;
+        if !schemas.is_empty() {
+            self.import_schemas.borrow_mut().insert(key.to_owned(), Arc::new(schemas));
+        }
+        Ok(())
+    }
+
+    fn import<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        kit: &Object<'js>,
+        origin: Origin,
+        (key, name): (&str, &str),
+    ) -> rquickjs::Result<Function<'js>> {
+        if origin == Origin::Host
+            && let Some(number) = key.strip_prefix("host:").and_then(|number| number.parse().ok())
+            && let Some(Callable::Script(_, function)) = self.functions.borrow().get(Holder::Host, number)
+        {
+            return function.restore(ctx);
+        }
+        {
+            let mut imports = self.imports.borrow_mut();
+            if imports.len() >= self.limits.references_max && !imports.contains_key(key) {
+                return Err(Exception::throw_range(ctx, "too many live function references"));
+            }
+            *imports.entry(key.to_owned()).or_default() += 1;
+        }
+        kit_function(kit, "importFunction")?.call((key, name))
+    }
+}

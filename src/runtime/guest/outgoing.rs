@@ -1,0 +1,203 @@
+//! The calls that a script makes: of bindings, and of functions that it was given.
+
+use std::sync::Arc;
+
+use rquickjs::{Ctx, Function, Object, Persistent, Promise, Value as JsValue};
+use serde_json::{Value, json};
+
+use super::super::value::{EncodeError, Fault};
+use super::exchange::function_number;
+use super::{Asked, CallAnswer, Guest, Holder, Origin, Owner, Reach, Settlers, kit_function};
+use crate::rpc::{ErrorObject, Kind};
+use crate::scomp::methods::Payload;
+
+impl Guest {
+    /// `await someBinding(input)`.
+    pub(super) fn call_binding<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        name: String,
+        count: usize,
+        input: &JsValue<'js>,
+    ) -> rquickjs::Result<Promise<'js>> {
+        let (promise, resolve, reject) = ctx.promise()?;
+        let reach =
+            if self.registry.get(&name).is_some() { Reach::Server(name) } else { Reach::Client(name) };
+        let holder = if matches!(reach, Reach::Server(_)) { Holder::Host } else { Holder::Client };
+        let mut handed = Vec::new();
+        let payload = match count {
+            0 => Ok(json!({})),
+            1 => self.encode(ctx, input, holder, &mut handed),
+            _ => {
+                let wrong: JsValue<'js> = kit_function(&self.kit(ctx)?, "tooManyArguments")?.call(())?;
+                reject.call::<_, ()>((wrong,))?;
+                return Ok(promise);
+            }
+        };
+        match payload {
+            Ok(input) => {
+                self.note_places(&reach, &input);
+                let ends = (resolve, reject);
+                self.open_call(ctx, ends, reach, Payload::Input(input), handed)?;
+            }
+            Err(error) => self.reject_unencodable(ctx, &reject, &error)?,
+        }
+        Ok(promise)
+    }
+
+    /// `await someFunction(...arguments)` of a function of the client or of a handler.
+    pub(super) fn call_import<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        key: String,
+        arguments: &Object<'js>,
+    ) -> rquickjs::Result<Promise<'js>> {
+        let (promise, resolve, reject) = ctx.promise()?;
+        let holder = if key.starts_with("native:") { Holder::Host } else { Holder::Client };
+        let mut handed = Vec::new();
+        let mut encoded = Vec::new();
+        let count: u32 = arguments.get("length")?;
+        for index in 0..count {
+            let argument: JsValue<'js> = arguments.get(index)?;
+            match self.encode(ctx, &argument, holder, &mut handed) {
+                Ok(value) => encoded.push(value),
+                Err(error) => {
+                    self.reject_unencodable(ctx, &reject, &error)?;
+                    return Ok(promise);
+                }
+            }
+        }
+        let payload = match <[Value; 1]>::try_from(encoded) {
+            Ok([input]) => Payload::Input(input),
+            Err(arguments) => Payload::Args(arguments),
+        };
+        self.open_call(ctx, (resolve, reject), Reach::Import(key), payload, handed)?;
+        Ok(promise)
+    }
+
+    /// Counts a call and sends it on its way. What is answered at once is settled at once; for the rest the place of
+    /// the call is kept, because by the time it fails the script is elsewhere.
+    fn open_call<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        (resolve, reject): (Function<'js>, Function<'js>),
+        reach: Reach,
+        payload: Payload,
+        functions: Vec<String>,
+    ) -> rquickjs::Result<()> {
+        let owner = self.owner.get();
+        if owner == Owner::Nobody && !self.limits.floating_calls {
+            let error = ErrorObject::new(Kind::Cancelled, "the eval that made this call is over");
+            return self.reject(ctx, &reject, &error, Origin::Host, None);
+        }
+        let calls_max = self.limits.calls_per_eval_max;
+        let call = self.calls.borrow_mut().number(owner, calls_max);
+        let Some(call) = call else {
+            let error =
+                ErrorObject::new(Kind::TooManyCalls, format!("an eval may make {calls_max} binding calls"));
+            return self.reject(ctx, &reject, &error, Origin::Host, None);
+        };
+        let dispatch = self.dispatch.borrow().clone();
+        let answer = dispatch.and_then(|dispatch| dispatch(Asked { call, reach, payload, owner, functions }));
+        if let Some(answer) = answer {
+            return self.settle(ctx, &resolve, &reject, answer, None);
+        }
+        let settlers = Settlers {
+            resolve: Persistent::save(ctx, resolve),
+            reject: Persistent::save(ctx, reject),
+            stack: self.place_of_call(ctx)?,
+        };
+        self.calls.borrow_mut().wait(call, settlers);
+        Ok(())
+    }
+
+    /// Gives an answer to the script. Without a stack, an error gets the one of the call that is being made.
+    pub(crate) fn settle<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        resolve: &Function<'js>,
+        reject: &Function<'js>,
+        (outcome, origin): CallAnswer,
+        stack: Option<&str>,
+    ) -> rquickjs::Result<()> {
+        let decoded = outcome.and_then(|value| {
+            let decoded = self.decode(ctx, &value, origin);
+            decoded.map_err(|error| {
+                ErrorObject::new(Kind::InvalidOutput, error.message).with("path", error.path)
+            })
+        });
+        match decoded {
+            Ok(value) => resolve.call((value,)),
+            Err(error) => self.reject(ctx, reject, &error, origin, stack),
+        }
+    }
+
+    fn reject<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        reject: &Function<'js>,
+        error: &ErrorObject,
+        origin: Origin,
+        stack: Option<&str>,
+    ) -> rquickjs::Result<()> {
+        let thrown = self.thrown_from(ctx, error, origin, stack)?;
+        reject.call((thrown,))
+    }
+
+    fn place_of_call(&self, ctx: &Ctx<'_>) -> rquickjs::Result<String> {
+        kit_function(&self.kit(ctx)?, "placeOfCall")?.call(())
+    }
+
+    fn reject_unencodable<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        reject: &Function<'js>,
+        error: &EncodeError,
+    ) -> rquickjs::Result<()> {
+        let object = match &error.fault {
+            Fault::Unserializable(why) => {
+                ErrorObject::new(Kind::Unserializable, why).with("path", error.path())
+            }
+            Fault::TooLarge => {
+                ErrorObject::new(Kind::ResultTooLarge, "the input is too large").with("path", error.path())
+            }
+            Fault::TooManyRefs => ErrorObject::new(Kind::TooManyRefs, "too many live function references"),
+            Fault::Stopped => return Ok(()),
+        };
+        self.reject(ctx, reject, &object, Origin::Host, None)
+    }
+
+    /// The `Error` that a script catches for a failed call.
+    fn thrown_from<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        error: &ErrorObject,
+        origin: Origin,
+        stack: Option<&str>,
+    ) -> rquickjs::Result<JsValue<'js>> {
+        let make = kit_function(&self.kit(ctx)?, "makeBindingError")?;
+        let data = match &error.data {
+            Some(data) => self.decode(ctx, data, origin).unwrap_or_else(|_| JsValue::new_null(ctx.clone())),
+            None => JsValue::new_undefined(ctx.clone()),
+        };
+        #[allow(clippy::cast_precision_loss)]
+        let code = error.code as f64;
+        let name = error.kind().unwrap_or(Kind::BindingError.name());
+        make.call((name, error.message.as_str(), code, data, stack))
+    }
+
+    /// The binding that a function goes to may say what it is to take and give.
+    fn note_places(&self, reach: &Reach, input: &Value) {
+        let client = self.client_bindings.borrow();
+        let places = match reach {
+            Reach::Server(name) => self.registry.get(name).map(|binding| binding.places.as_slice()),
+            Reach::Client(name) => client.get(name).map(Vec::as_slice),
+            Reach::Import(_) => None,
+        };
+        for place in places.unwrap_or_default() {
+            if let Some(id) = place.reference(input).and_then(function_number) {
+                self.export_schemas.borrow_mut().insert(id, Arc::clone(&place.schemas));
+            }
+        }
+    }
+}
