@@ -138,8 +138,12 @@ mod tests {
             assert!(!keys.is_empty());
             for key in keys.keys() {
                 let variable = format!("SCOMP_{table}_{key}").to_ascii_uppercase();
-                let settings = Table::try_from(load(&variable, "12_345").unwrap()).unwrap();
-                assert_eq!(settings[table][key], Value::Integer(12_345), "{variable}");
+                let (text, value) = match &keys[key] {
+                    Value::Boolean(flag) => ((!flag).to_string(), Value::Boolean(!flag)),
+                    _ => ("12_345".to_owned(), Value::Integer(12_345)),
+                };
+                let settings = Table::try_from(load(&variable, &text).unwrap()).unwrap();
+                assert_eq!(settings[table][key], value, "{variable}");
             }
         }
     }

@@ -118,13 +118,18 @@ kinds! {
 /// `error` of a JSON-RPC response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ErrorObject {
-    /// JSON-RPC's number.
+    /// JSON-RPC's number; -32000 where a peer gave none.
+    #[serde(default = "unspecific")]
     pub code: i64,
     /// For people.
     pub message: String,
     /// For programs; `data.kind` is the stable name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
+}
+
+fn unspecific() -> i64 {
+    code::EVAL
 }
 
 impl ErrorObject {

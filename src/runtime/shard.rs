@@ -5,11 +5,12 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 /// Jobs that wait for a shard: connections accepted while it runs a slice.
 const JOBS_QUEUED_MAX: usize = 4096;
@@ -22,6 +23,9 @@ type Job = Box<dyn FnOnce() + Send>;
 
 thread_local! {
     static CURRENT: RefCell<Option<Shard>> = const { RefCell::new(None) };
+    /// One place: of the scripts that used up a slice, one runs at a time, so that what is quick waits for one of them
+    /// and not for all.
+    static LONG_RUNNERS: Arc<Semaphore> = Arc::new(Semaphore::new(1));
 }
 
 /// A handle to a shard.
@@ -36,8 +40,10 @@ struct State {
     /// Connections and sessions here.
     load: AtomicUsize,
     epoch: Instant,
-    /// Milliseconds after `epoch` at which JavaScript was entered, plus one; 0 outside.
-    entered_ms: AtomicU64,
+    /// Counts entries into JavaScript and returns from it: odd inside.
+    stays: AtomicU64,
+    /// Where the system says how much CPU time the thread has used.
+    thread: OnceLock<PathBuf>,
     retired: AtomicBool,
 }
 
@@ -65,7 +71,8 @@ impl Shard {
             number,
             load: AtomicUsize::new(0),
             epoch: Instant::now(),
-            entered_ms: AtomicU64::new(0),
+            stays: AtomicU64::new(0),
+            thread: OnceLock::new(),
             retired: AtomicBool::new(false),
         });
         let shard = Self { jobs_tx, state };
@@ -103,10 +110,17 @@ impl Shard {
         Weight(self.clone())
     }
 
-    /// How long it has been inside JavaScript without coming back.
-    pub fn inside_for(&self) -> Option<Duration> {
-        let entered = self.state.entered_ms.load(Ordering::Relaxed).checked_sub(1)?;
-        Some(self.state.epoch.elapsed().saturating_sub(Duration::from_millis(entered)))
+    /// Names the present stay inside JavaScript: the same as long as it has not come back.
+    pub fn stay(&self) -> Option<u64> {
+        Some(self.state.stays.load(Ordering::Relaxed)).filter(|stay| stay % 2 == 1)
+    }
+
+    /// CPU time that its thread has used. By the clock, a shard on a busy machine would look stuck when it only waits.
+    pub fn cpu_time(&self) -> Duration {
+        let used = self.state.thread.get().and_then(|thread| std::fs::read_to_string(thread).ok());
+        let used = used.and_then(|text| text.split(' ').next()?.parse().ok());
+        // Where the system does not say, the clock has to do.
+        used.map_or_else(|| self.state.epoch.elapsed(), Duration::from_nanos)
     }
 
     /// Takes it out of service: when it comes back, if ever, it drops everything and ends.
@@ -118,25 +132,39 @@ impl Shard {
     pub fn is_retired(&self) -> bool {
         self.state.retired.load(Ordering::Relaxed)
     }
-
-    fn note_entry(&self, inside: bool) {
-        let stamp =
-            if inside { u64::try_from(self.state.epoch.elapsed().as_millis()).unwrap_or(0) + 1 } else { 0 };
-        self.state.entered_ms.store(stamp, Ordering::Relaxed);
-    }
 }
 
 /// Runs a stretch of JavaScript under the watchdog's eyes.
 pub(crate) fn watched<R>(work: impl FnOnce() -> R) -> R {
-    CURRENT.with_borrow(|shard| shard.iter().for_each(|shard| shard.note_entry(true)));
+    let note = || {
+        CURRENT.with_borrow(|shard| {
+            shard.iter().for_each(|shard| {
+                shard.state.stays.fetch_add(1, Ordering::Relaxed);
+            });
+        });
+    };
+    note();
     let result = work();
-    CURRENT.with_borrow(|shard| shard.iter().for_each(|shard| shard.note_entry(false)));
+    note();
     result
+}
+
+/// Waits until a script that used up its slice may have another, which it may as long as it holds the result.
+pub(crate) async fn next_slice() -> Option<OwnedSemaphorePermit> {
+    let go_ahead = LONG_RUNNERS.with(Arc::clone).acquire_owned().await.ok();
+    // At the first, the sockets are read; by the second, what they brought is answered.
+    tokio::task::yield_now().await;
+    tokio::task::yield_now().await;
+    go_ahead
 }
 
 fn serve(shard: Shard, mut jobs_rx: mpsc::Receiver<Job>) {
     let number = shard.number();
     let state = Arc::clone(&shard.state);
+    if let Ok(thread) = std::fs::canonicalize("/proc/thread-self") {
+        // Nobody else sets it.
+        let _ = state.thread.set(thread.join("schedstat"));
+    }
     CURRENT.set(Some(shard));
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,

@@ -80,8 +80,9 @@ impl Shards {
     ) -> io::Result<()> {
         let shards = Arc::downgrade(self);
         let look = move || {
+            let mut sights = HashMap::new();
             while let Some(shards) = shards.upgrade() {
-                for number in shards.replace_stuck(stuck_after) {
+                for number in shards.replace_stuck(stuck_after, &mut sights) {
                     on_lost(number);
                 }
                 drop(shards);
@@ -91,14 +92,15 @@ impl Shards {
         std::thread::Builder::new().name("watchdog".to_owned()).spawn(look).map(drop)
     }
 
-    fn replace_stuck(&self, stuck_after: Duration) -> Vec<usize> {
+    fn replace_stuck(&self, stuck_after: Duration, sights: &mut HashMap<usize, Sight>) -> Vec<usize> {
         let mut live = self.live.lock();
         let mut lost = Vec::new();
         for shard in live.iter_mut() {
-            if shard.inside_for().is_none_or(|inside| inside < stuck_after) {
+            let number = shard.number();
+            if !is_stuck(shard, stuck_after, sights) {
                 continue;
             }
-            let number = shard.number();
+            sights.remove(&number);
             tracing::error!(shard = number, "a shard is stuck in native code and is replaced");
             shard.retire();
             self.stuck.fetch_add(1, Ordering::Relaxed);
@@ -114,4 +116,24 @@ impl Shards {
         }
         lost
     }
+}
+
+/// What the watchdog saw of a shard when it first found it in the present stay inside JavaScript.
+struct Sight {
+    stay: u64,
+    cpu_time: Duration,
+}
+
+/// Whether a shard has used `stuck_after` of CPU time since it was first seen in the stay that it is still in.
+fn is_stuck(shard: &Shard, stuck_after: Duration, sights: &mut HashMap<usize, Sight>) -> bool {
+    let Some(stay) = shard.stay() else {
+        sights.remove(&shard.number());
+        return false;
+    };
+    let cpu_time = shard.cpu_time();
+    let sight = sights.entry(shard.number()).or_insert(Sight { stay, cpu_time });
+    if sight.stay != stay {
+        *sight = Sight { stay, cpu_time };
+    }
+    cpu_time.saturating_sub(sight.cpu_time) >= stuck_after
 }

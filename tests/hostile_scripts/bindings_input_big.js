@@ -1,2 +1,2 @@
-// EvalError ResultTooLarge MemoryLimit value
+// EvalError ResultTooLarge MemoryLimit Timeout value
 await echo({ s: "x".repeat(5e6) }); 1

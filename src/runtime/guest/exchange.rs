@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::super::value::{DecodeError, Decoder, EncodeError, Encoder, Fault};
 use super::{Callable, Guest, Holder, Origin, kit_function};
 use crate::binding::FunctionSchemas;
+use crate::rpc::Kind;
 
 /// The number in the reference of a function of the script, `f7` or `host:7`.
 pub(crate) fn function_number(reference: &str) -> Option<u64> {
@@ -87,7 +88,8 @@ impl Guest {
                 if error.is_exception() {
                     ctx.catch();
                 }
-                DecodeError::new("no room for one more function")
+                let message = "too many live function references".to_owned();
+                DecodeError { message, path: String::new(), kind: Some(Kind::TooManyRefs) }
             })
         };
         let mut decoder =
@@ -105,7 +107,7 @@ impl Guest {
     /// A reference may say what it takes and gives; calls of it are checked.
     fn note_schemas(&self, key: &str, fields: &Map<String, Value>) -> Result<(), DecodeError> {
         let schemas = FunctionSchemas::compile(&Value::Object(fields.clone()))
-            .map_err(|error| DecodeError { message: error.message, path: error.path })?;
+            .map_err(|error| DecodeError { message: error.message, path: error.path, kind: None })?;
         if !schemas.is_empty() {
             self.import_schemas.borrow_mut().insert(key.to_owned(), Arc::new(schemas));
         }

@@ -123,7 +123,8 @@ impl Guest {
         let decoded = outcome.and_then(|value| {
             let decoded = self.decode(ctx, &value, origin);
             decoded.map_err(|error| {
-                ErrorObject::new(Kind::InvalidOutput, error.message).with("path", error.path)
+                ErrorObject::new(error.kind.unwrap_or(Kind::InvalidOutput), error.message)
+                    .with("path", error.path)
             })
         });
         match decoded {

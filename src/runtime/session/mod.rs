@@ -20,7 +20,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::engine::{Engine, EngineError, Settled};
 use super::guest::Owner;
@@ -274,15 +274,18 @@ impl Session {
         };
         guest.meter.begin(spent, budget);
         self.in_turn = Some(owner);
+        let mut go_ahead = None;
         let settled = loop {
             observe::slice_ran();
             if let Some(settled) = super::shard::watched(|| turn.resume()) {
                 break settled;
             }
             guest.meter.end_slice();
-            self.between_slices().await;
+            drop(go_ahead.take());
+            go_ahead = self.between_slices().await;
             guest.meter.resume_slice();
         };
+        drop(go_ahead);
         let total = guest.meter.finish();
         guest.owner.set(Owner::Nobody);
         self.in_turn = None;
@@ -291,10 +294,10 @@ impl Session {
     }
 
     /// The shard serves the others; then we see what came in for us.
-    async fn between_slices(&mut self) {
+    async fn between_slices(&mut self) -> Option<OwnedSemaphorePermit> {
         self.start_pending().await;
         self.stream_console().await;
-        tokio::task::yield_now().await;
+        let go_ahead = super::shard::next_slice().await;
         self.drain_inbox().await;
         if self.ending.is_some() {
             self.engine.guest.meter.request_stop(Stop::Closed);
@@ -304,6 +307,7 @@ impl Session {
         if self.evals.running.as_ref().is_some_and(|running| running.wall_deadline <= now) {
             self.engine.guest.meter.request_stop(Stop::Wall);
         }
+        go_ahead
     }
 
     fn budget_of(&mut self, owner: Owner) -> (Duration, Duration) {

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use super::super::guest::kit_function;
 use super::{FUNCTION_TAG, TAGS};
+use crate::rpc::Kind;
 
 /// Longest decimal text of a `$bigint`: parsing takes time with the square of it.
 const BIGINT_CHARS_MAX: usize = 10_000;
@@ -23,12 +24,14 @@ pub(crate) struct DecodeError {
     pub(crate) message: String,
     /// JSON Pointer into the value.
     pub(crate) path: String,
+    /// The kind of the error, where it is not the value's shape that is wrong.
+    pub(crate) kind: Option<Kind>,
 }
 
 impl DecodeError {
     /// Something wrong with the value itself.
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), path: String::new() }
+        Self { message: message.into(), path: String::new(), kind: None }
     }
 
     /// The same, one step further out.

@@ -1,0 +1,80 @@
+//! The performance goals, measured: `cargo bench`, or `cargo bench -- --quick` for a tenth of the counts.
+//!
+//! Each goal is a ratio between the server and a floor: the least that the same machine needs for the same work without
+//! it. Both sides of a ratio are measured in turns within one run, because absolute times swing with the neighbours.
+//! Nothing is asserted; the table says which goals are met. The floors run in processes of their own: this program
+//! started again with a role.
+
+mod binding;
+mod client;
+mod echo;
+mod floor;
+mod latency;
+mod load;
+mod memory;
+mod proc;
+mod server;
+mod stats;
+mod table;
+
+use anyhow::{Context as _, Result, bail};
+
+/// How much is measured.
+#[derive(Clone, Copy)]
+pub(crate) struct Scale {
+    divisor: usize,
+}
+
+impl Scale {
+    /// `count` of the full run, at this scale.
+    pub(crate) fn of(self, count: usize) -> usize {
+        (count / self.divisor).max(1)
+    }
+}
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let role = arguments.iter().find_map(|argument| argument.strip_prefix(server::ROLE_FLAG));
+    let is_quick = arguments.iter().any(|argument| argument == "--quick");
+    match role {
+        None => measure(Scale { divisor: if is_quick { 10 } else { 1 } }),
+        Some("echo-each") => echo::serve(echo::Flush::Each),
+        Some("echo-batched") => echo::serve(echo::Flush::Batched),
+        Some(other) => match other.strip_prefix("contexts-") {
+            Some(count) => memory::hold_bare_contexts(count.parse()?),
+            None => bail!("no such role: {other}"),
+        },
+    }
+}
+
+/// Runs every measurement and prints the table.
+fn measure(scale: Scale) -> Result<()> {
+    // One thread for the client, so that it takes one core at most.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    println!("{}", environment()?);
+    let mut rows = Vec::new();
+    rows.extend(runtime.block_on(latency::round_trip(scale))?);
+    rows.extend(runtime.block_on(load::cpu_per_request(scale))?);
+    rows.extend(runtime.block_on(latency::reverse_invoke(scale))?);
+    rows.extend(runtime.block_on(memory::sessions(scale))?);
+    rows.extend(runtime.block_on(latency::first_eval(scale))?);
+    rows.extend(runtime.block_on(latency::beside_endless_loops(scale))?);
+    rows.extend(runtime.block_on(binding::ready_call(scale))?);
+    println!("{}", table::render(&rows));
+    Ok(())
+}
+
+fn environment() -> Result<String> {
+    let cores = std::thread::available_parallelism()?;
+    let processor = proc::processor().unwrap_or_else(|| "unknown processor".to_owned());
+    let engine = engine_version().context("the lock file names no rquickjs-sys")?;
+    let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
+    Ok(format!("{cores} cores ({processor}), QuickJS-ng of rquickjs-sys {engine}, {profile} build\n"))
+}
+
+/// The lock file knows which engine was built; asking the engine itself would take `unsafe`.
+fn engine_version() -> Option<&'static str> {
+    let lock = include_str!("../../Cargo.lock");
+    let entry = lock.split("[[package]]").find(|entry| entry.contains("name = \"rquickjs-sys\""))?;
+    entry.lines().find_map(|line| line.strip_prefix("version = "))?.strip_prefix('"')?.strip_suffix('"')
+}

@@ -1,0 +1,34 @@
+//! What the system knows of a process: CPU time and resident memory, from `/proc`.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+/// CPU time of all threads of a process that live now.
+///
+/// From the scheduler's own account: it counts nanoseconds, where the usual `stat` counts ticks of 10 ms.
+pub(crate) fn cpu_time(pid: u32) -> Result<Duration> {
+    let mut total_ns: u64 = 0;
+    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let account = fs::read_to_string(task?.path().join("schedstat"))?;
+        let run_ns = account.split_whitespace().next().context("an empty schedstat")?;
+        total_ns += run_ns.parse::<u64>()?;
+    }
+    Ok(Duration::from_nanos(total_ns))
+}
+
+/// Resident memory of a process, in bytes.
+pub(crate) fn resident_bytes(pid: u32) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+    let kilobytes = line.trim().strip_suffix("kB").context("VmRSS is not in kB")?;
+    Ok(kilobytes.trim().parse::<u64>()? * 1024)
+}
+
+/// What the machine calls its processor.
+pub(crate) fn processor() -> Option<String> {
+    let info = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = info.lines().find(|line| line.starts_with("model name"))?;
+    line.split_once(':').map(|(_, name)| name.trim().to_owned())
+}
