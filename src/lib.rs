@@ -27,6 +27,9 @@ pub mod bindings;
 pub mod client;
 #[cfg(feature = "server")]
 pub mod config;
+#[cfg(all(feature = "server", any(test, feature = "fuzzing")))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod limits;
 #[cfg(feature = "server")]
 pub mod observe;

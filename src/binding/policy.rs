@@ -12,7 +12,7 @@ use crate::quota::{Account, Quotas};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
-    /// The effects that are allowed; absent: all.
+    /// The effects that are allowed, beside those of `approve`; absent: all.
     pub allow: Option<BTreeSet<String>>,
     /// The effects, or bindings by name, that need the client's approval.
     pub approve: BTreeSet<String>,
@@ -49,7 +49,8 @@ impl Policy {
             return Decision::Deny(format!("{binding} is not allowed here"));
         }
         if let Some(allowed) = &self.allow
-            && let Some(effect) = effects.iter().find(|effect| !allowed.contains(*effect))
+            && let Some(effect) =
+                effects.iter().find(|effect| !allowed.contains(*effect) && !self.approve.contains(*effect))
         {
             return Decision::Deny(format!("{binding} has the effect `{effect}`, which is not allowed here"));
         }
@@ -96,6 +97,13 @@ mod tests {
         let policy = Policy { allow: Some(set(&["read"])), ..Policy::default() };
         assert_eq!(policy.decide("kv.get", &["read".into()]), Decision::Allow);
         assert!(matches!(policy.decide("kv.set", &["read".into(), "write".into()]), Decision::Deny(_)));
+    }
+
+    #[test]
+    fn an_effect_that_needs_approval_is_allowed_once_it_has_it() {
+        let policy = Policy { allow: Some(set(&["read"])), approve: set(&["write"]), ..Policy::default() };
+        assert_eq!(policy.decide("kv.set", &["write".into()]), Decision::Ask);
+        assert!(matches!(policy.decide("http.request", &["external".into()]), Decision::Deny(_)));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! The only place that names `rquickjs`; no JavaScript value leaves it.
 
 mod engine;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod guest;
 mod heap;
 mod host;

@@ -58,6 +58,9 @@ const PAIR_FRAMES_MAX: usize = 256;
 /// What a shard inside JavaScript gets beyond the CPU limit before it counts as stuck.
 const STUCK_GRACE: Duration = Duration::from_secs(2);
 
+/// How long sessions have to answer what they cut short when the server stops.
+const FAREWELL_MAX: Duration = Duration::from_secs(1);
+
 /// How often expired sessions are looked for.
 const EXPIRE_EVERY: Duration = Duration::from_secs(1);
 
@@ -209,8 +212,9 @@ impl Server {
         };
         let (done_tx, done_rx) = tokio::sync::oneshot::channel::<()>();
         let weight = shard.weigh();
+        let tasks = self.state.tasks.clone();
         let is_taken = shard.run(move || {
-            tokio::task::spawn_local(async move {
+            tasks.spawn_local(async move {
                 connection::drive(transport, terms).await;
                 drop((weight, done_tx));
             });
@@ -239,8 +243,10 @@ impl Server {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         self.state.directory.end_all().await;
-        self.state.stop.cancel();
         self.state.tasks.close();
+        // Sessions answer what they cut short, and close their connections themselves; the rest is closed here.
+        let _ = tokio::time::timeout(FAREWELL_MAX, self.state.tasks.wait()).await;
+        self.state.stop.cancel();
         let _ = tokio::time::timeout(Duration::from_secs(5), self.state.tasks.wait()).await;
         self.state.directory.audit().sync().await;
     }

@@ -420,7 +420,9 @@ impl Session {
     /// Answers everybody who waits, then lets go.
     async fn wind_up(mut self) {
         let closing = self.ending.unwrap_or(Closing::Fault);
-        self.cancel_everything(Stop::Closed).await;
+        // A server that stops cancels what runs; a client that closes its session knows what it does.
+        let reason = if closing == Closing::GoingAway { Stop::Cancelled } else { Stop::Closed };
+        self.cancel_everything(reason).await;
         self.emit(SessionEvent::Close(closing)).await;
         self.watches.take();
         self.ready.clear();

@@ -1,0 +1,59 @@
+//! The fuzzers' way to what is private here: the source transform and the value decoder.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::engine::Engine;
+use super::guest::{Holder, Origin};
+use super::source::{self, Options, Prepared, SourceError};
+use crate::binding::Registry;
+use crate::limits::Limits;
+
+/// The source transform: lines stay where they are, and what is refused is refused at a place in the code.
+pub fn source(bytes: &[u8]) {
+    let Ok(code) = std::str::from_utf8(bytes) else { return };
+    let is_binding = |name: &str| name == "orders";
+    for fresh in [false, true] {
+        let options = Options { fresh, is_binding: &is_binding };
+        check_prepared(code, source::prepare(code, &options).map(Some));
+        check_prepared(code, source::rescue(code, &options));
+    }
+    source::declared_names(code);
+}
+
+fn lines(code: &str) -> u32 {
+    u32::try_from(code.matches('\n').count() + 1).unwrap_or(u32::MAX)
+}
+
+fn check_prepared(code: &str, prepared: Result<Option<Prepared<'_>>, SourceError>) {
+    match prepared {
+        Ok(None) => {}
+        Ok(Some(prepared)) => {
+            // What wraps a fresh code ends in a line of its own: the code may end in a comment.
+            let added = lines(&prepared.code).checked_sub(lines(code));
+            assert!(added.is_some_and(|added| added <= 1), "{:?}", prepared.code);
+            for (number, line) in (1_u32..).zip(prepared.code.split('\n')) {
+                let end = u32::try_from(line.len()).unwrap_or(u32::MAX);
+                let (original, column) = prepared.positions.original(number, end);
+                assert!(
+                    original == number && (column > 0 || end == 0),
+                    "{number}:{end} is {original}:{column}"
+                );
+            }
+        }
+        Err(error) => assert!((1..=lines(code)).contains(&error.line) && error.column > 0, "{error:?}"),
+    }
+}
+
+/// The value decoder: what it builds is written and then read again.
+pub fn value(bytes: &[u8]) {
+    let Ok(value) = serde_json::from_slice::<Value>(bytes) else { return };
+    let Ok(engine) = Engine::new(Arc::new(Limits::default()), Arc::new(Registry::default())) else { return };
+    engine.enter(|ctx| {
+        let Ok(built) = engine.guest.decode(ctx, &value, Origin::Client) else { return };
+        let Ok(written) = engine.guest.encode(ctx, &built, Holder::Client, &mut Vec::new()) else { return };
+        let again = engine.guest.decode(ctx, &written, Origin::Client);
+        assert!(again.is_ok(), "{value} was written as {written}: {:?}", again.err());
+    });
+}
