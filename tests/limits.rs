@@ -203,3 +203,15 @@ async fn a_floating_call_is_answered_or_refused_and_pays_for_itself() {
     wire.value(floats).await;
     assert_eq!(wire.value(waits).await, json!("Cancelled"));
 }
+
+#[tokio::test]
+async fn a_call_into_a_function_of_the_script_has_its_time() {
+    let (_running, mut wire) = live(Limits { wall_ms_max: 100, ..Limits::default() }).await;
+    let function = wire.value("() => new Promise(() => {})").await;
+    let answer = wire.request("invoke", json!({"ref": function["$fn"], "input": 1})).await;
+    assert_eq!(kind(&answer), "Timeout");
+    let function = wire.value("() => { for (;;); }").await;
+    let answer = wire.request("invoke", json!({"ref": function["$fn"], "input": 1})).await;
+    assert_eq!(kind(&answer), "Timeout");
+    assert_eq!(wire.value("1 + 1").await, json!(2));
+}

@@ -1,7 +1,7 @@
 //! Calls from outside: the client's `invoke`, and what handlers ask of the session that called them.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use serde_json::value::to_raw_value;
@@ -34,6 +34,7 @@ pub(crate) struct Invocation {
     /// What it is to give.
     schemas: Option<Arc<FunctionSchemas>>,
     pub(crate) cpu: Duration,
+    pub(crate) deadline: Instant,
     pub(crate) depth: u32,
 }
 
@@ -171,11 +172,13 @@ impl Session {
                     CalledBy::Handler(_) => (Origin::Host, Holder::Host),
                 };
                 let owner = Owner::Invocation(number);
+                let deadline = Instant::now() + self.parts.limits.wall_max();
                 let schemas = self.schemas_of_function(reference);
                 if let Some(error) = refuse_arguments(schemas.as_deref(), reference, &arguments) {
                     return self.reply(by, Err(error)).await;
                 }
-                self.invocations.insert(number, Invocation { by, schemas, cpu: Duration::ZERO, depth });
+                self.invocations
+                    .insert(number, Invocation { by, schemas, cpu: Duration::ZERO, deadline, depth });
                 let action = Action::Call { owner, function, arguments, origin, holder };
                 self.ready.push_back(Ready { owner, depth, action });
             }
@@ -252,6 +255,15 @@ impl Session {
         self.abandon_calls_of(owner).await;
         let error = ErrorObject::new(reason.kind(), "the function was stopped");
         self.finish_invocation(number, Settled { owner, outcome: Err(error), handed: Vec::new() }).await;
+    }
+
+    /// Ends calls into the script whose time is over. Only with an empty JavaScript stack.
+    pub(crate) async fn expire_invocations(&mut self, now: Instant) {
+        let over = self.invocations.iter().filter(|(_, call)| call.deadline <= now);
+        let over: Vec<u64> = over.map(|(number, _)| *number).collect();
+        for number in over {
+            self.stop_invocation(number, Stop::Wall).await;
+        }
     }
 
     /// A server binding that the client or a handler called is done.

@@ -176,12 +176,14 @@ impl Session {
         });
         let calls = self.call_deadlines.first().map(|(at, _)| *at);
         let eval = self.evals.running.as_ref().map(|running| running.wall_deadline);
-        [timers, calls, eval].into_iter().flatten().min()
+        let invocations = self.invocations.values().map(|call| call.deadline).min();
+        [timers, calls, eval, invocations].into_iter().flatten().min()
     }
 
     async fn check_deadlines(&mut self) {
         let now = Instant::now();
         self.expire_calls(now).await;
+        self.expire_invocations(now).await;
         if self.evals.running.as_ref().is_some_and(|running| running.wall_deadline <= now) {
             self.stop_eval(Stop::Wall).await;
         }
@@ -304,7 +306,13 @@ impl Session {
         }
         let now = Instant::now();
         self.expire_calls(now).await;
-        if self.evals.running.as_ref().is_some_and(|running| running.wall_deadline <= now) {
+        let deadline = match self.in_turn {
+            Some(Owner::Invocation(number)) => self.invocations.get(&number).map(|call| call.deadline),
+            Some(Owner::Eval(_) | Owner::Nobody) | None => {
+                self.evals.running.as_ref().map(|running| running.wall_deadline)
+            }
+        };
+        if deadline.is_some_and(|deadline| deadline <= now) {
             self.engine.guest.meter.request_stop(Stop::Wall);
         }
         go_ahead
