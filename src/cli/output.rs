@@ -14,7 +14,7 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// [`print`] with a line end.
+/// [`print()`] with a line end.
 pub(super) fn print_line(text: &str) -> Result<(), Failure> {
     print(&format!("{text}\n"))
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::ServerState;
+use super::{ServerState, ServiceState};
 use crate::observe;
 
 /// The page, as Prometheus reads it.
@@ -16,6 +16,10 @@ pub(crate) fn page(state: &ServerState) -> String {
         "Shards lost in native code since the start",
         state.shards.stuck(),
     );
+    let services = state.services.list();
+    let running = services.iter().filter(|service| service.state == ServiceState::Running).count();
+    gauge(&mut text, "scomp_services", "Service scripts", services.len());
+    gauge(&mut text, "scomp_services_running", "Service scripts that started and are at work", running);
     if let Some(bytes) = resident_bytes() {
         gauge(&mut text, "scomp_memory_bytes", "Memory of the process in RAM", bytes);
     }

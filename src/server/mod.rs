@@ -74,6 +74,7 @@ pub(crate) struct ServerState {
     pub(crate) patience: Patience,
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
+    pub(crate) services: Services,
 }
 
 /// A server. Cheap to clone.
@@ -81,7 +82,6 @@ pub(crate) struct ServerState {
 pub struct Server {
     state: Arc<ServerState>,
     shards: Arc<Shards>,
-    services: Services,
 }
 
 /// Collects what a server is made of.
@@ -261,12 +261,12 @@ impl Server {
 
     /// Starts service scripts, each in a session of its own. Within a Tokio runtime.
     pub fn start_services(&self, scripts: Vec<std::path::PathBuf>) {
-        self.services.start(self, scripts, &self.state.stop);
+        self.state.services.start(self, scripts, &self.state.stop);
     }
 
     /// The service scripts and where they stand.
     pub fn services(&self) -> &Services {
-        &self.services
+        &self.state.services
     }
 
     /// The sessions of this server.
@@ -415,7 +415,8 @@ impl ServerBuilder {
             patience: self.patience,
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
+            services: Services::default(),
         });
-        Ok(Server { state, shards, services: Services::default() })
+        Ok(Server { state, shards })
     }
 }

@@ -9,7 +9,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::super::engine::Source;
-use super::super::guest::{ConsoleLine, Owner};
+use super::super::guest::{ConsoleLine, Holder, Owner, function_number};
 use super::super::meter::Stop;
 use super::super::source;
 use super::keys::Found;
@@ -218,6 +218,19 @@ impl Session {
             let answer = answer.clone();
             self.answer(requester, answer).await;
         }
+        let connection = self.live.as_ref().map(|live| live.number);
+        if !running.requesters.iter().any(|requester| Some(requester.connection) == connection) {
+            self.take_back_functions(handed);
+        }
+    }
+
+    /// The value reached nobody, so nobody holds the functions in it.
+    fn take_back_functions(&mut self, handed: &[String]) {
+        let numbers = handed.iter().filter_map(|reference| function_number(reference));
+        let mut functions = self.engine.guest.functions.borrow_mut();
+        let gone: Vec<_> = numbers.filter_map(|id| functions.give_back(Holder::Client, id, 1)).collect();
+        drop(functions);
+        self.forget(gone);
     }
 
     fn stats(&self, running: &Running) -> Value {
