@@ -71,6 +71,20 @@ async fn an_eval_that_runs_when_its_client_leaves_runs_once_and_to_its_end() {
 }
 
 #[tokio::test]
+async fn functions_in_a_value_that_reached_nobody_are_held_by_nobody() {
+    let running = Running::with(Limits::default()).await;
+    let (mut wire, welcome) = Wire::live_with(&running.url, json!({})).await;
+    wire.value("globalThis.over = false").await;
+    let code = "await new Promise(r => setTimeout(r, 50)); over = true; () => 1";
+    wire.send("eval", json!({"code": code})).await;
+    wire.info().await;
+    drop(wire);
+    let (mut wire, _) = resume(&running.url, &ticket(&welcome), json!([])).await;
+    assert_eq!(wire.value("over").await, json!(true));
+    assert_nothing_left(&mut wire).await;
+}
+
+#[tokio::test]
 async fn a_loop_that_runs_when_its_client_leaves_can_be_cancelled_by_the_next() {
     let running = Running::with(Limits { cpu_ms_max: 2_000, ..Limits::default() }).await;
     let (mut wire, welcome) = Wire::live_with(&running.url, json!({})).await;
