@@ -159,7 +159,8 @@ fn one_effect(at: usize, effect: &Value) -> Result<String, DeclarationError> {
     }
 }
 
-fn pointer_to(field: &str) -> String {
+/// One step of a JSON Pointer, escaped.
+pub(crate) fn pointer_to(field: &str) -> String {
     format!("/{}", field.replace('~', "~0").replace('/', "~1"))
 }
 

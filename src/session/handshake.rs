@@ -2,33 +2,26 @@
 
 use serde_json::Value;
 
+use crate::binding::FunctionPlace;
 use crate::binding::schema::Schema;
-use crate::binding::{FunctionPlace, Registry};
 use crate::rpc::{ErrorObject, Kind};
-use crate::runtime::{ClientBinding, control_declarations};
+use crate::runtime::ClientBinding;
 use crate::scomp::declaration::Declaration;
-use crate::scomp::names::is_server_called;
+use crate::scomp::names::{NameSet, is_server_called};
 
 /// Bindings that one client may declare.
 /// Each has two compiled schemas; a thousand is far more than a harness has tools.
 const CLIENT_BINDINGS_MAX: usize = 1_000;
 
-/// Checks what a client declares beside the server's own bindings.
-pub(crate) fn check_bindings(
-    registry: &Registry,
-    declared: &[Value],
-) -> Result<Vec<ClientBinding>, ErrorObject> {
+/// Checks what a client declares beside the names that are taken, the server's.
+pub(crate) fn check_bindings(taken: &NameSet, declared: &[Value]) -> Result<Vec<ClientBinding>, ErrorObject> {
     if declared.is_empty() {
         return Ok(Vec::new());
     }
     if declared.len() > CLIENT_BINDINGS_MAX {
         return Err(refused("/bindings", &format!("expected at most {CLIENT_BINDINGS_MAX} bindings")));
     }
-    let mut names = registry.names().clone();
-    for control in control_declarations() {
-        // The server's names were checked against these when it started.
-        let _ = names.insert(&control.name);
-    }
+    let mut names = taken.clone();
     let mut seen_reserved: Vec<&str> = Vec::new();
     let mut checked: Vec<ClientBinding> = Vec::with_capacity(declared.len());
     for (index, value) in declared.iter().enumerate() {

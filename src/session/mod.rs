@@ -29,6 +29,7 @@ use crate::runtime::{
 };
 use crate::scomp::link::Closing;
 use crate::scomp::methods::{HandshakeParams, PROTOCOL, ResumeParams};
+use crate::scomp::names::NameSet;
 use token::Tokens;
 
 /// How long sessions live and how many there may be.
@@ -56,6 +57,8 @@ pub struct Directory {
     settings: SessionSettings,
     /// What every handshake answers under `bindings`.
     declarations: Value,
+    /// The names in there, which a client cannot take.
+    names: NameSet,
     server: Value,
     sessions: Mutex<HashMap<String, Entry>>,
     draining: AtomicBool,
@@ -124,13 +127,18 @@ impl Directory {
     ) -> Self {
         let mut declarations: Vec<Value> =
             registry.iter().map(|binding| json!(binding.declaration)).collect();
-        declarations
-            .extend(crate::runtime::control_declarations().iter().map(|declaration| json!(declaration)));
+        let mut names = registry.names().clone();
+        for control in crate::runtime::control_declarations() {
+            // No binding of the server can have taken it: the registry reserves these names.
+            let _ = names.insert(&control.name);
+            declarations.push(json!(control));
+        }
         Self {
             registry,
             limits,
             settings,
             declarations: Value::Array(declarations),
+            names,
             server: json!({"name": server_name, "version": env!("CARGO_PKG_VERSION")}),
             sessions: Mutex::default(),
             draining: AtomicBool::new(false),
@@ -159,7 +167,7 @@ impl Directory {
         principal: &Arc<Principal>,
         params: HandshakeParams,
     ) -> Result<Hold, ErrorObject> {
-        let bindings = handshake::check_bindings(&self.registry, &params.bindings)?;
+        let bindings = handshake::check_bindings(&self.names, &params.bindings)?;
         let (id, token, resumed, handle, connection) = match &params.session {
             Some(resume) => self.resume(principal, resume)?,
             None => self.create(principal)?,

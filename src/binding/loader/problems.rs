@@ -1,5 +1,6 @@
 //! The problems of one file, as they are found.
 
+use crate::scomp::declaration::pointer_to;
 use std::path::Path;
 
 use crate::binding::RegistryProblem;
@@ -43,5 +44,5 @@ impl Problems {
 
 /// The JSON Pointer of a member.
 pub(super) fn member(path: &str, key: &str) -> String {
-    format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"))
+    format!("{path}{}", pointer_to(key))
 }

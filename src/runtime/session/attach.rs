@@ -8,9 +8,7 @@ use super::turn::Action;
 use super::{Ready, Session};
 use crate::binding::FunctionPlace;
 use crate::scomp::link::{Closing, SessionEvent};
-
-/// Client bindings that the server calls itself; scripts do not see them.
-const RESERVED: [&str; 2] = ["console.write", "approve"];
+use crate::scomp::names::is_server_called;
 
 /// The connection that holds the session.
 pub(crate) struct Live {
@@ -62,7 +60,7 @@ impl Session {
         }
         let client = self.live.iter().flat_map(|live| live.bindings.iter());
         let client: HashMap<String, Vec<FunctionPlace>> = client
-            .filter(|(name, _)| !RESERVED.contains(&name.as_str()))
+            .filter(|(name, _)| !is_server_called(name))
             .map(|(name, binding)| (name.clone(), binding.places.clone()))
             .collect();
         let client_names: Vec<String> = client.keys().cloned().collect();

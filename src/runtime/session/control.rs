@@ -45,7 +45,7 @@ const CONTROLS: [(&str, &str, &str); 6] = [
 ];
 
 /// Whether a binding of that name is one of the control bindings.
-pub(crate) fn is_control(name: &str) -> bool {
+fn is_control(name: &str) -> bool {
     CONTROLS.iter().any(|(known, _, _)| *known == name)
 }
 

@@ -107,7 +107,7 @@ impl Session {
         let by = match by {
             CalledBy::Client(requester) => match self.control(&requester, &name, &input).await {
                 Some(outcome) => return self.reply(CalledBy::Client(requester), outcome).await,
-                None if self.ending.is_some() || super::control::is_control(&name) => return,
+                None if self.ending.is_some() => return,
                 None => CalledBy::Client(requester),
             },
             CalledBy::Handler(reply_tx) => CalledBy::Handler(reply_tx),

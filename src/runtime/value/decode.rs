@@ -3,6 +3,7 @@
 //! Properties are defined, not assigned: a setter that a script left on `Object.prototype` is not run, and a key
 //! `__proto__` is a key. A malformed tag is an error with its path, never half a value.
 
+use crate::scomp::declaration::pointer_to;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use rquickjs::object::Property;
@@ -36,7 +37,7 @@ impl DecodeError {
 
     /// The same, one step further out.
     pub(crate) fn inside(mut self, segment: &str) -> Self {
-        self.path = format!("/{}{}", segment.replace('~', "~0").replace('/', "~1"), self.path);
+        self.path.insert_str(0, &pointer_to(segment));
         self
     }
 }

@@ -4,6 +4,7 @@
 //! copied. Getters, proxies and `toJSON` run in the guest, at most once, under its limits; what they throw becomes
 //! an error with the path at which it happened.
 
+use crate::scomp::declaration::pointer_to;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use rquickjs::atom::PredefinedAtom;
@@ -60,8 +61,7 @@ impl EncodeError {
     pub(crate) fn path(&self) -> String {
         let mut path = String::new();
         for segment in self.inner_first.iter().rev() {
-            path.push('/');
-            path.push_str(&segment.replace('~', "~0").replace('/', "~1"));
+            path.push_str(&pointer_to(segment));
         }
         path
     }
