@@ -1,0 +1,134 @@
+//! Signed openings: those of another implementation, and ours.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+const NOW: u64 = 1_782_000_100;
+
+fn challenge() -> Challenge {
+    Challenge { value: "c".repeat(64), expires_at: NOW + VALIDITY_SECONDS }
+}
+
+fn vectors() -> Value {
+    serde_json::from_str(include_str!("../../../tests/interop/memory/vectors/memory-hashes.json")).unwrap()
+}
+
+fn identity() -> Identity {
+    Identity::from_seed(&(0..32).collect::<Vec<u8>>()).unwrap()
+}
+
+fn check(invocation: &Data, authorization: &Data, session: &Data, strict: bool) -> Result<String, AuthError> {
+    let did = identity().did().to_owned();
+    let challenge = challenge();
+    let expected = Expected {
+        protocol: "memory",
+        space: &did,
+        session,
+        audience: "here",
+        challenge: &challenge,
+        is_strict: strict,
+        now_seconds: NOW,
+    };
+    verify(Some(invocation), Some(authorization), &expected)
+}
+
+#[test]
+fn an_identity_is_named_after_its_key() {
+    assert_eq!(identity().did(), vectors()["did"].as_str().unwrap());
+    assert!(is_did(identity().did()));
+    assert!(Identity::from_seed(&[1; 31]).is_none());
+}
+
+#[test]
+fn the_openings_of_another_implementation_are_accepted() {
+    for vector in vectors()["session_open"].as_array().unwrap() {
+        let invocation = Data::from_tagged(vector["invocation"].clone());
+        let session = Data::from_tagged(vector["invocation"]["args"]["session"].clone());
+        let authorization = Data::from_tagged(json!({"signature": vector["wire_signature"]}));
+        assert_eq!(check(&invocation, &authorization, &session, false).as_deref(), Ok(identity().did()));
+    }
+}
+
+#[test]
+fn a_signature_may_also_be_numbers() {
+    let session = object([]);
+    let (invocation, authorization) =
+        identity().sign_open("memory", identity().did(), &session, None, NOW);
+    let Some(Data::Tag(_, state)) = authorization.get("signature") else { panic!("bytes expected") };
+    let bytes = bytes_of(state.as_str().unwrap());
+    let list = Data::List(bytes.iter().map(|byte| u64::from(*byte).into()).collect());
+    let keyed = Data::Map(
+        bytes.iter().enumerate().map(|(at, byte)| (at.to_string(), u64::from(*byte).into())).collect(),
+    );
+    for signature in [list, keyed] {
+        let authorization = object([("signature", signature)]);
+        assert!(check(&invocation, &authorization, &session, false).is_ok());
+    }
+}
+
+#[test]
+fn every_part_of_an_opening_is_checked() {
+    let session = object([("sessionId", "s1".into())]);
+    let did = identity().did().to_owned();
+    let sign = |space: &str, protocol: &str, session: &Data, at: u64, metadata| {
+        identity().sign_open(protocol, space, session, metadata, at)
+    };
+    let good_challenge = challenge().value;
+    let good = Some(("here", good_challenge.as_str()));
+    let cases = [
+        (sign(&did, "memory", &session, NOW, good), Ok(did.clone())),
+        (sign("did:key:zOther", "memory", &session, NOW, good), Err(AuthError::Mismatch("sub"))),
+        (sign(&did, "memory/v2", &session, NOW, good), Err(AuthError::Mismatch("args.protocol"))),
+        (sign(&did, "memory", &object([]), NOW, good), Err(AuthError::Mismatch("args.session"))),
+        (sign(&did, "memory", &session, NOW - 421, good), Err(AuthError::Expired)),
+        (sign(&did, "memory", &session, NOW - 420, good), Ok(did.clone())),
+        (
+            sign(&did, "memory", &session, NOW, Some(("elsewhere", &good_challenge))),
+            Err(AuthError::Mismatch("aud")),
+        ),
+        (sign(&did, "memory", &session, NOW, Some(("here", "other"))), Err(AuthError::Challenge)),
+        (sign(&did, "memory", &session, NOW, None), Err(AuthError::Required("audience"))),
+    ];
+    for ((invocation, authorization), outcome) in cases {
+        assert_eq!(check(&invocation, &authorization, &session, true), outcome);
+    }
+}
+
+#[test]
+fn a_changed_signature_is_refused_and_a_malformed_identity_is_told_apart() {
+    let session = object([]);
+    let (mut invocation, authorization) =
+        identity().sign_open("memory", identity().did(), &session, None, NOW);
+    let Data::Map(members) = &mut invocation else { panic!("an object expected") };
+    members.insert("iat".to_owned(), (NOW - 1).into());
+    assert_eq!(check(&invocation, &authorization, &session, false), Err(AuthError::Signature));
+    let Data::Map(members) = &mut invocation else { panic!("an object expected") };
+    members.insert("iss".to_owned(), "did:key:z0OIl".into());
+    let refused = check(&invocation, &authorization, &session, false).unwrap_err();
+    assert_eq!(refused.name(), "ProtocolError");
+    assert_eq!(AuthError::Challenge.name(), "AuthorizationError");
+    assert!(AuthError::Challenge.is_retriable() && !AuthError::Missing.is_retriable());
+}
+
+#[test]
+fn an_identity_is_looked_at_up_to_its_length_limit() {
+    let did = format!("{DID_PREFIX}{}", "1".repeat(DID_BYTES_MAX - DID_PREFIX.len()));
+    assert!(!is_did(&did));
+    assert!(!is_did(&format!("{did}1")));
+}
+
+#[test]
+fn principals_have_identities_of_their_own_that_stay() {
+    let ada = Identity::of_principal(b"secret", "ada").unwrap();
+    assert_eq!(ada.did(), Identity::of_principal(b"secret", "ada").unwrap().did());
+    assert_ne!(ada.did(), Identity::of_principal(b"secret", "bob").unwrap().did());
+    assert_ne!(ada.did(), Identity::of_principal(b"other", "ada").unwrap().did());
+}
+
+proptest::proptest! {
+    #[test]
+    fn base58_gives_back_the_bytes(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..40)) {
+        proptest::prop_assert_eq!(from_base58(&to_base58(&bytes)), Some(bytes));
+    }
+}

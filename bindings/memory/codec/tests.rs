@@ -1,0 +1,134 @@
+//! Both dialects, against each other and against what real peers write.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn tagged(text: &str) -> Data {
+    Dialect::Tagged.decode(text).unwrap()
+}
+
+#[test]
+fn the_dialect_shows_in_the_first_characters() {
+    assert_eq!(Dialect::of("fvj1:{}"), Dialect::Tagged);
+    assert_eq!(Dialect::of("{}"), Dialect::Plain);
+    assert_eq!(Dialect::Tagged.decode("{}"), Err(Unreadable));
+    assert_eq!(Dialect::Plain.decode("fvj1:{}"), Err(Unreadable));
+}
+
+#[test]
+fn a_legacy_link_is_quoted_in_one_dialect_and_bare_in_the_other() {
+    let quoted = "fvj1:{\"/quote\":{\"/\":{\"link@1\":{\"id\":\"of:x\",\"path\":[]}}}}";
+    let bare = "{\"/\":{\"link@1\":{\"id\":\"of:x\",\"path\":[]}}}";
+    assert_eq!(tagged(quoted), Dialect::Plain.decode(bare).unwrap());
+    assert_eq!(Dialect::Tagged.encode(&tagged(quoted)), quoted);
+    assert_eq!(Dialect::Plain.encode(&tagged(quoted)), bare);
+}
+
+#[test]
+fn an_object_with_a_slash_and_a_tag_is_escaped_member_by_member() {
+    let text = "fvj1:{\"/object\":{\"/a\":{\"/Bytes@1\":\"AAEC\"},\"b\":1}}";
+    let data = tagged(text);
+    assert_eq!(data.get("/a").unwrap(), &Data::Tag("/Bytes@1".to_owned(), Box::new("AAEC".into())));
+    assert_eq!(Dialect::Tagged.encode(&data), text);
+}
+
+#[test]
+fn unknown_tags_come_back_unchanged() {
+    for text in [
+        "fvj1:{\"/Later@7\":{\"/x\":{\"/Bytes@1\":\"AA\"},\"y\":[{\"/quote\":{}}]}}",
+        "fvj1:[1,{\"/hole\":3},2]",
+        "fvj1:{\"/Link@1\":{\"id\":\"of:x\",\"path\":[]}}",
+    ] {
+        assert_eq!(Dialect::Tagged.encode(&tagged(text)), text);
+    }
+}
+
+#[test]
+fn inside_of_a_quote_nothing_is_a_tag() {
+    let data = tagged("fvj1:{\"/quote\":{\"/Bytes@1\":\"AA\"}}");
+    assert_eq!(data.get("/Bytes@1"), Some(&"AA".into()));
+    assert_eq!(Dialect::Tagged.encode(&data), "fvj1:{\"/quote\":{\"/Bytes@1\":\"AA\"}}");
+}
+
+#[test]
+fn members_are_written_in_the_order_of_their_bytes() {
+    assert_eq!(Dialect::Tagged.encode(&tagged("fvj1:{\"b\":1,\"a\":2,\"é\":3}")), "fvj1:{\"a\":2,\"b\":1,\"é\":3}");
+}
+
+#[test]
+fn equal_numbers_look_alike() {
+    assert_eq!(tagged("fvj1:1.0"), tagged("fvj1:1"));
+    assert_eq!(tagged("fvj1:1e2"), tagged("fvj1:100"));
+    assert_eq!(Dialect::Plain.encode(&tagged("fvj1:[1.0,-2.5,9007199254740993]")), "[1,-2.5,9007199254740992.0]");
+    assert_eq!(tagged("fvj1:-0.0"), tagged("fvj1:{\"/SpecialNumber@1\":\"-0\"}"));
+}
+
+#[test]
+fn an_undefined_member_is_absent() {
+    let data = tagged("fvj1:{\"sessionToken\":{\"/Undefined@1\":null},\"x\":null}");
+    assert_eq!(data.get("sessionToken"), None);
+    assert_eq!(data.get("x"), Some(&Data::Null));
+}
+
+#[test]
+fn a_frame_is_nested_as_deep_as_the_parser_goes() {
+    let nested = |depth: usize| format!("fvj1:{}{}", "[".repeat(depth), "]".repeat(depth));
+    assert_eq!(tagged(&nested(127)).depth(), 127);
+    assert_eq!(Dialect::Tagged.decode(&nested(128)), Err(Unreadable));
+    assert_eq!(Dialect::Tagged.decode(&nested(200_000)), Err(Unreadable));
+}
+
+#[test]
+fn depth_is_counted_as_on_the_wire() {
+    assert_eq!(Data::from_literal(json!({"a": [1]})).depth(), 2);
+    assert_eq!(Data::from_literal(json!({"/": {"link@1": {}}})).depth(), 4);
+    assert_eq!(tagged("fvj1:{\"/Bytes@1\":\"\"}").depth(), 1);
+}
+
+fn any_data() -> impl Strategy<Value = Data> {
+    let scalar = prop_oneof![
+        Just(Data::Null),
+        any::<bool>().prop_map(Data::Bool),
+        any::<f64>().prop_map(Data::number),
+        any::<i32>().prop_map(|number| Data::number(f64::from(number))),
+        "[a-z/é\"]{0,4}".prop_map(Data::Text),
+        "/[A-Z][a-z]{0,3}@[0-9]".prop_map(|tag| Data::Tag(tag, Box::new(Data::Null))),
+    ];
+    scalar.prop_recursive(4, 32, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Data::List),
+            prop::collection::btree_map("[a/]{0,3}", inner.clone(), 0..4).prop_map(Data::Map),
+            inner.prop_map(|data| Data::Tag("/Any@1".to_owned(), Box::new(Data::from_literal(data.to_plain())))),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_was_encoded_is_decoded_to_the_same(data in any_data()) {
+        let text = Dialect::Tagged.encode(&data);
+        prop_assert_eq!(tagged(&text), data.clone());
+        prop_assert_eq!(Data::from_stored(&data.to_stored()).unwrap(), data);
+    }
+
+    #[test]
+    fn an_encoding_is_no_deeper_than_counted(data in any_data()) {
+        fn levels(value: &serde_json::Value) -> usize {
+            match value {
+                serde_json::Value::Array(items) => 1 + items.iter().map(levels).max().unwrap_or(0),
+                serde_json::Value::Object(members) => 1 + members.values().map(levels).max().unwrap_or(0),
+                _ => 0,
+            }
+        }
+        let wire: serde_json::Value = serde_json::from_str(&data.to_stored()).unwrap();
+        prop_assert!(levels(&wire) <= data.depth());
+    }
+
+    #[test]
+    fn no_text_makes_the_decoder_fail_otherwise_than_by_refusing(text in "\\PC{0,60}") {
+        let _ = Dialect::of(&text).decode(&text);
+        let _ = Dialect::Tagged.decode(&format!("fvj1:{text}"));
+    }
+}
