@@ -8,6 +8,7 @@ mod connection;
 mod gate;
 mod http;
 mod metrics;
+mod mounts;
 mod services;
 pub mod settings;
 mod shards;
@@ -37,6 +38,7 @@ pub use gate::{Gate, GateError};
 pub use services::{Service, ServiceState, Services};
 pub use tls::{Tls, TlsError};
 
+use crate::binding::loader::Loaded;
 use crate::binding::{BindingError, Call, Package, PackageError, Registry};
 use crate::limits::Limits;
 use crate::observe;
@@ -46,6 +48,7 @@ use crate::session::{Directory, SessionSettings};
 use crate::transport::{self, PairEnd, Transport, pair};
 use capacity::{ConnectionSlot, Connections, Trimmer};
 use connection::Terms;
+use mounts::Additions;
 use settings::ServerSettings;
 use shards::{Shards, SocketGuard};
 
@@ -75,6 +78,7 @@ pub(crate) struct ServerState {
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
     pub(crate) services: Services,
+    pub(crate) additions: Additions,
 }
 
 /// A server. Cheap to clone.
@@ -97,6 +101,7 @@ pub struct ServerBuilder {
     audit: Audit,
     settings: ServerSettings,
     patience: Patience,
+    additions: Additions,
 }
 
 /// Why a server could not be made.
@@ -124,6 +129,7 @@ impl Server {
             tls: None,
             audit: Audit::default(),
             settings: ServerSettings::default(),
+            additions: Additions::default(),
             patience: Patience {
                 handshake: Some(Duration::from_secs(30)),
                 ping_after: Some(Duration::from_secs(30)),
@@ -135,16 +141,27 @@ impl Server {
     /// Accepts connections until the server is stopped.
     pub async fn serve(&self, listener: TcpListener) -> io::Result<()> {
         let router = http::router(Arc::clone(&self.state));
+        tokio::select! {
+            served = self.accept(listener, router) => served,
+            () = self.keep_house() => Ok(()),
+        }
+    }
+
+    async fn keep_house(&self) {
         let mut expire = tokio::time::interval(EXPIRE_EVERY);
         let mut trimmer = Trimmer::new(Instant::now());
         loop {
+            expire.tick().await;
+            self.state.directory.expire().await;
+            trimmer.look(self.state.directory.len(), Instant::now());
+            observe::upkeep();
+        }
+    }
+
+    async fn accept(&self, listener: TcpListener, router: axum::Router) -> io::Result<()> {
+        loop {
             tokio::select! {
                 () = self.state.stop.cancelled() => return Ok(()),
-                _ = expire.tick() => {
-                    self.state.directory.expire().await;
-                    trimmer.look(self.state.directory.len(), Instant::now());
-                    observe::upkeep();
-                }
                 accepted = listener.accept() => match accepted {
                     Ok((stream, from)) => self.place(stream, from, router.clone()),
                     // Out of file descriptors, or a peer that is gone already: neither ends the server.
@@ -259,11 +276,6 @@ impl Server {
             .all(|info| !info.running && info.evals_queued == 0)
     }
 
-    /// Starts service scripts, each in a session of its own. Within a Tokio runtime.
-    pub fn start_services(&self, scripts: Vec<std::path::PathBuf>) {
-        self.state.services.start(self, scripts, &self.state.stop);
-    }
-
     /// The service scripts and where they stand.
     pub fn services(&self) -> &Services {
         &self.state.services
@@ -330,11 +342,12 @@ impl ServerBuilder {
         self.package(Package::new("bound in code").bind(name, description, function))
     }
 
-    /// Adds the bindings of a registry, such as a folder's.
+    /// Adds the packages of a folder; [`Server::start`] starts what they do beside the sessions.
     #[must_use]
-    pub fn registry(mut self, registry: Registry) -> Self {
-        let problems = self.registry.merge(registry);
-        self.problems.extend(problems);
+    pub fn loaded(mut self, loaded: Loaded) -> Self {
+        self.problems.extend(self.registry.merge(loaded.registry));
+        self.additions.mounts.extend(loaded.mounts);
+        self.additions.background.get_mut().extend(loaded.background);
         self
     }
 
@@ -416,6 +429,7 @@ impl ServerBuilder {
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
             services: Services::default(),
+            additions: self.additions,
         });
         Ok(Server { state, shards })
     }
