@@ -5,6 +5,7 @@
 
 pub mod http;
 pub mod kv;
+pub mod memory;
 pub mod orders;
 #[cfg(test)]
 mod testing;
@@ -61,6 +62,7 @@ pub struct BuiltIn {
 pub const BUILT_IN: &[BuiltIn] = &[
     BuiltIn { name: "http", declaration: include_str!("http/declaration.json"), open: http::open },
     BuiltIn { name: "kv", declaration: include_str!("kv/declaration.json"), open: kv::open },
+    BuiltIn { name: "memory", declaration: include_str!("memory/declaration.json"), open: memory::open },
     BuiltIn { name: "orders", declaration: include_str!("orders/declaration.json"), open: orders::open },
 ];
 

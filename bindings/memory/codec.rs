@@ -244,6 +244,21 @@ impl Data {
         }
     }
 
+    /// About how much room it takes: one for each value, and more for long texts.
+    pub(super) fn weight(&self) -> usize {
+        /// What a value takes apart from its text.
+        const VALUE_BYTES: usize = 64;
+        1 + match self {
+            Self::Null | Self::Bool(_) | Self::Number(_) => 0,
+            Self::Text(text) => text.len() / VALUE_BYTES,
+            Self::List(items) => items.iter().map(Self::weight).sum(),
+            Self::Map(members) => {
+                members.iter().map(|(key, value)| key.len() / VALUE_BYTES + value.weight()).sum()
+            }
+            Self::Tag(_, state) => state.weight(),
+        }
+    }
+
     fn has_tag(&self) -> bool {
         match self {
             Self::Null | Self::Bool(_) | Self::Number(_) | Self::Text(_) => false,
@@ -257,6 +272,12 @@ impl Data {
 impl From<&str> for Data {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
+    }
+}
+
+impl From<bool> for Data {
+    fn from(flag: bool) -> Self {
+        Self::Bool(flag)
     }
 }
 

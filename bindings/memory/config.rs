@@ -1,0 +1,164 @@
+//! What an operator may say about the package, and what follows from it.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::auth::Identity;
+use super::endpoint::Admission;
+use super::hub::StoreSettings;
+use super::machine::Access;
+use super::store::Durability;
+
+/// Bytes of the secret that the identities of principals follow from.
+const SECRET_BYTES: usize = 32;
+
+/// The folder of the files in the store; its name tells other programs how to read them.
+const LAYOUT: &str = "engine-v3";
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Config {
+    pub(super) store: Option<PathBuf>,
+    #[serde(default)]
+    pub(super) durability: DurabilityName,
+    #[serde(default)]
+    pub(super) authentication: Authentication,
+    pub(super) audience: Option<String>,
+    pub(super) modern_cell_rep: Option<bool>,
+    #[serde(default)]
+    pub(super) access: HashMap<String, AccessLists>,
+    pub(super) listen: Option<String>,
+    #[serde(default = "yes")]
+    pub(super) blobs: bool,
+    pub(super) secret: Option<String>,
+    #[serde(default)]
+    pub(super) peers: BTreeMap<String, PeerConfig>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[derive(Debug, Default, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum DurabilityName {
+    #[default]
+    Full,
+    Normal,
+}
+
+/// What an opening needs.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Authentication {
+    /// A signature.
+    #[default]
+    Signed,
+    /// A signature over a challenge of ours.
+    Strict,
+    /// Nothing; who reaches the server is trusted.
+    Trusted,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AccessLists {
+    read: Option<HashSet<String>>,
+    write: Option<HashSet<String>>,
+}
+
+/// A server that scripts may reach by its name.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct PeerConfig {
+    pub(super) url: String,
+    pub(super) token: Option<String>,
+    #[serde(default)]
+    pub(super) dialect: PeerDialect,
+    pub(super) protocol: Option<String>,
+    #[serde(default)]
+    pub(super) modern_cell_rep: bool,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum PeerDialect {
+    #[default]
+    Fvj1,
+    Plain,
+}
+
+impl Config {
+    pub(super) fn read(config: &Value) -> Result<Self, String> {
+        Self::deserialize(config).map_err(|error| error.to_string())
+    }
+
+    pub(super) fn store_settings(&self, folder: &Path) -> StoreSettings {
+        let durability = match self.durability {
+            DurabilityName::Full => Durability::Full,
+            DurabilityName::Normal => Durability::Normal,
+        };
+        let access = self.access.iter().map(|(space, lists)| {
+            (space.clone(), Access { read: lists.read.clone(), write: lists.write.clone() })
+        });
+        StoreSettings {
+            folder: self.store.as_ref().map(|store| folder.join(store).join(LAYOUT)),
+            durability,
+            access: access.collect(),
+        }
+    }
+
+    pub(super) fn admission(&self, secret: &[u8]) -> Result<Admission, String> {
+        let server = Identity::of_principal(secret, "").ok_or("the secret makes no key")?;
+        Ok(Admission {
+            is_trusted: self.authentication == Authentication::Trusted,
+            is_strict: self.authentication == Authentication::Strict,
+            audience: self.audience.clone().unwrap_or_else(|| server.did().to_owned()),
+            modern_cells: self.modern_cell_rep,
+        })
+    }
+
+    /// What the identities of principals follow from: configured, kept beside the store, or new at each start.
+    pub(super) fn secret(&self, folder: &Path) -> Result<Vec<u8>, String> {
+        match (&self.secret, &self.store) {
+            (Some(secret), _) => Ok(secret.as_bytes().to_vec()),
+            (None, Some(store)) => kept_secret(&folder.join(store)),
+            (None, None) => new_secret(),
+        }
+    }
+}
+
+fn new_secret() -> Result<Vec<u8>, String> {
+    let mut secret = vec![0; SECRET_BYTES];
+    getrandom::fill(&mut secret).map_err(|error| error.to_string())?;
+    Ok(secret)
+}
+
+fn kept_secret(store: &Path) -> Result<Vec<u8>, String> {
+    let file = store.join("identity.key");
+    let told = |error: std::io::Error| format!("{}: {error}", file.display());
+    match std::fs::read(&file) {
+        Ok(secret) if secret.len() == SECRET_BYTES => Ok(secret),
+        Ok(_) => Err(format!("{}: expected {SECRET_BYTES} bytes", file.display())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            std::fs::create_dir_all(store).map_err(told)?;
+            let secret = new_secret()?;
+            private_file(&file).and_then(|mut file| file.write_all(&secret)).map_err(told)?;
+            Ok(secret)
+        }
+        Err(error) => Err(told(error)),
+    }
+}
+
+/// A new file that only this user can read.
+fn private_file(file: &Path) -> std::io::Result<std::fs::File> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(file)
+}

@@ -1,0 +1,197 @@
+//! The spaces of one thread: opens their files when the first one comes, closes them when the last one is gone.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+use super::codec::{Data, object};
+use super::machine::{Access, Connection, Opening, Outbox, Space};
+use super::names::file_stem;
+use super::outlet::Outlet;
+use super::store::{Durability, Store};
+use super::traverse::State;
+use super::wire::{self, Command, WireError};
+
+/// Most spaces that are open on one thread: each is a file, or a database in memory.
+pub(super) const SPACES_OPEN_MAX: usize = 1024;
+
+/// How often sessions that were left behind are looked for.
+const EXPIRY_EVERY: Duration = Duration::from_secs(1);
+
+/// Where spaces are kept, and who may use them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct StoreSettings {
+    /// The folder; without one spaces are in memory and last as long as the server.
+    pub(super) folder: Option<PathBuf>,
+    pub(super) durability: Durability,
+    /// By space; `*` is for those that are not named.
+    pub(super) access: HashMap<String, Access>,
+}
+
+/// Something to be done in a space.
+pub(super) struct Job {
+    pub(super) space: String,
+    pub(super) task: Task,
+}
+
+pub(super) enum Task {
+    Open { request_id: String, opening: Opening, outlet: Outlet, session_open: Data },
+    Request { request_id: String, connection: Connection, session_id: String, command: Command, outlet: Outlet },
+    /// A connection is gone; in every space.
+    Disconnected { connection: Connection },
+    PutBlob { id: String, document: Data, reply_tx: oneshot::Sender<Result<u64, WireError>> },
+    GetBlob { id: String, reply_tx: oneshot::Sender<Result<State, WireError>> },
+}
+
+/// All spaces of a thread.
+pub(super) struct Hub {
+    settings: StoreSettings,
+    spaces: HashMap<String, Space>,
+    outlets: HashMap<Connection, Outlet>,
+    /// Spaces with something to tell.
+    dirty: BTreeSet<String>,
+    expiry_at: Instant,
+}
+
+impl Hub {
+    pub(super) fn new(settings: StoreSettings, now: Instant) -> Self {
+        Self {
+            settings,
+            spaces: HashMap::new(),
+            outlets: HashMap::new(),
+            dirty: BTreeSet::new(),
+            expiry_at: now + EXPIRY_EVERY,
+        }
+    }
+
+    pub(super) fn handle(&mut self, job: Job, now: Instant) {
+        let Job { space, task } = job;
+        match task {
+            Task::Open { request_id, opening, outlet, session_open } => {
+                self.outlets.insert(opening.connection, outlet);
+                self.open(&space, &request_id, &opening, session_open, now);
+            }
+            Task::Request { request_id, connection, session_id, command, outlet } => {
+                let result = match self.spaces.get_mut(&space) {
+                    Some(space) => space.request(connection, &session_id, command, now),
+                    None => Err(WireError::new("SessionError", "Session is not open on this connection")),
+                };
+                outlet.send(&wire::response(&request_id, result));
+            }
+            Task::Disconnected { connection } => {
+                self.outlets.remove(&connection);
+                self.spaces.values_mut().for_each(|space| space.disconnected(connection, now));
+            }
+            Task::PutBlob { id, document, reply_tx } => {
+                let stored = self.entered(&space).and_then(|space| space.put_blob(&id, document, now));
+                let _ = reply_tx.send(stored);
+            }
+            Task::GetBlob { id, reply_tx } => {
+                let found = self.entered(&space).and_then(|space| space.blob(&id));
+                let _ = reply_tx.send(found);
+            }
+        }
+        if self.spaces.get(&space).is_some_and(|space| space.flush_at().is_some()) {
+            self.dirty.insert(space);
+        }
+    }
+
+    fn open(&mut self, name: &str, request_id: &str, opening: &Opening, session_open: Data, now: Instant) {
+        let mut outbox = Outbox::new();
+        let opened = self.entered(name).and_then(|space| space.open(opening, now, &mut outbox));
+        let opened = opened.map(|mut opened| {
+            if let Data::Map(members) = &mut opened {
+                members.insert("sessionOpen".to_owned(), session_open);
+            }
+            opened
+        });
+        outbox.push((opening.connection, wire::response(request_id, opened)));
+        self.deliver(outbox);
+    }
+
+    /// The space of that name, opened if it is not yet.
+    fn entered(&mut self, name: &str) -> Result<&mut Space, WireError> {
+        if !self.spaces.contains_key(name) {
+            if self.spaces.len() >= SPACES_OPEN_MAX {
+                return Err(WireError::new("RateLimitError", "too many spaces are open"));
+            }
+            let store = self.store(name)?;
+            let access = self.settings.access.get(name).or_else(|| self.settings.access.get("*"));
+            let space = Space::new(name.to_owned(), access.cloned().unwrap_or_default(), store, fresh);
+            self.spaces.insert(name.to_owned(), space);
+        }
+        self.spaces.get_mut(name).ok_or_else(|| WireError::new("SessionError", "Unknown session for space"))
+    }
+
+    fn store(&self, name: &str) -> Result<Store, WireError> {
+        let invalid = || WireError::new("ProtocolError", "Invalid memory space identifier");
+        let stem = file_stem(name).ok_or_else(invalid)?;
+        let file = self.settings.folder.as_ref().map(|folder| folder.join(format!("{stem}.sqlite")));
+        Store::open(file.as_deref(), self.settings.durability).map_err(|error| {
+            tracing::error!(space = name, %error, "a space cannot be opened");
+            WireError::new("ProtocolError", "the space cannot be opened")
+        })
+    }
+
+    fn deliver(&self, outbox: Outbox) {
+        for (connection, message) in outbox {
+            if let Some(outlet) = self.outlets.get(&connection) {
+                outlet.send(&message);
+            }
+        }
+    }
+
+    /// When there is something to do if no job comes.
+    pub(super) fn wake_at(&self) -> Instant {
+        self.flush_times().map(|(at, _)| at).fold(self.expiry_at, Instant::min)
+    }
+
+    /// When there is something to do even if jobs wait.
+    pub(super) fn overdue_at(&self) -> Option<Instant> {
+        self.flush_times().map(|(_, by)| by).min()
+    }
+
+    fn flush_times(&self) -> impl Iterator<Item = (Instant, Instant)> {
+        self.dirty.iter().filter_map(|name| self.spaces.get(name)?.flush_at())
+    }
+
+    /// Tells the sessions what they wait for, and forgets those that are gone.
+    pub(super) fn wake(&mut self, now: Instant) {
+        let mut outbox = Outbox::new();
+        let (spaces, dirty) = (&mut self.spaces, &mut self.dirty);
+        dirty.retain(|name| match spaces.get_mut(name) {
+            Some(space) if space.flush_at().is_some_and(|(at, _)| at <= now) => {
+                space.flush(&mut outbox);
+                false
+            }
+            Some(space) => space.flush_at().is_some(),
+            None => false,
+        });
+        self.deliver(outbox);
+        if self.expiry_at <= now {
+            self.expiry_at = now + EXPIRY_EVERY;
+            self.expire(now);
+        }
+    }
+
+    fn expire(&mut self, now: Instant) {
+        let is_kept_in_files = self.settings.folder.is_some();
+        let dirty = &self.dirty;
+        self.spaces.retain(|name, space| {
+            space.expire(now);
+            // A space in memory is gone when it is closed.
+            !(is_kept_in_files && space.is_deserted() && !dirty.contains(name))
+        });
+    }
+}
+
+fn fresh() -> String {
+    uuid::Uuid::new_v4().to_string()
+}
+
+/// The document of a blob.
+pub(super) fn blob_document(kind: &str, body: Data) -> Data {
+    object([("value", object([("type", kind.into()), ("body", body)]))])
+}

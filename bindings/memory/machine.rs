@@ -1,0 +1,347 @@
+//! One space: its sessions, who owns them, what they watch, and its store.
+//!
+//! Requests go in and messages come out, each for one connection; time is a parameter. Commits only note what became
+//! dirty; what the sessions are told of it is worked out later and together ([`Space::flush`]), so that a burst of
+//! commits is one message. Who watches a document is indexed: a commit costs nothing to those whom it does not touch.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use super::codec::{Data, object};
+use super::commit::{Commit, CommitShape};
+use super::names::{Entity, Key, Owner};
+use super::store::{Store, StoreError};
+use super::traverse::{Documents, State, TraverseError};
+use super::watch;
+use super::wire::{self, Command, Query, Sync, WireError};
+
+mod session;
+
+pub(super) use session::Opening;
+use session::Session;
+
+/// How long a session outlives its connection.
+const DETACHED_MAX: Duration = Duration::from_secs(30);
+
+/// How long commits are collected before the watchers are told.
+const COLLECT: Duration = Duration::from_millis(5);
+
+/// How long watchers wait while commits keep coming in.
+const COLLECT_MAX: Duration = Duration::from_millis(500);
+
+/// Most sessions of a space: each may watch, and every one of them is told.
+pub(super) const SESSIONS_MAX: usize = 20_000;
+
+/// A connection, by a number that is never used again.
+pub(super) type Connection = u64;
+
+/// Messages to be sent, in order.
+pub(super) type Outbox = Vec<(Connection, Data)>;
+
+/// Who may do what in a space.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Access {
+    /// Identities that may read, or `*` for all; without a list all may.
+    pub(super) read: Option<HashSet<String>>,
+    /// As `read`, for writing.
+    pub(super) write: Option<HashSet<String>>,
+}
+
+impl Access {
+    fn allows(list: Option<&HashSet<String>>, space: &str, principal: Option<&str>) -> bool {
+        let Some(list) = list else { return true };
+        let listed = principal.is_some_and(|principal| list.contains(principal) || principal == space);
+        listed || list.contains("*")
+    }
+}
+
+/// A space and all who are in it.
+pub(super) struct Space {
+    name: String,
+    access: Access,
+    store: Store,
+    sessions: HashMap<String, Session>,
+    /// The sessions that watch a document.
+    watchers: HashMap<Key, BTreeSet<String>>,
+    /// Documents that were written since the last flush, by whom last, and when.
+    dirty: HashMap<Key, (String, u64)>,
+    /// Sessions that are owed a message although nothing they watch was written.
+    owed: BTreeSet<String>,
+    /// Since when something waits to be told.
+    dirty_since: Option<Instant>,
+    fresh: fn() -> String,
+}
+
+impl Space {
+    pub(super) fn new(name: String, access: Access, store: Store, fresh: fn() -> String) -> Self {
+        Self {
+            name,
+            access,
+            store,
+            sessions: HashMap::new(),
+            watchers: HashMap::new(),
+            dirty: HashMap::new(),
+            owed: BTreeSet::new(),
+            dirty_since: None,
+            fresh,
+        }
+    }
+
+    /// Whether nobody is here, so that its file can be closed.
+    pub(super) fn is_deserted(&self) -> bool {
+        self.sessions.is_empty()
+    }
+
+    /// Does what a session asks for.
+    pub(super) fn request(
+        &mut self,
+        connection: Connection,
+        session_id: &str,
+        command: Command,
+        now: Instant,
+    ) -> Result<Data, WireError> {
+        let session = self.sessions.get_mut(session_id).filter(|session| session.owner == Some(connection));
+        let Some(session) = session else {
+            return Err(WireError::new("SessionError", "Session is not open on this connection"));
+        };
+        match command {
+            Command::Transact { commit } => self.transact(session_id, &commit, now),
+            Command::Query { query } => self.query(session_id, &query),
+            Command::WatchSet { watches } => self.watch_set(session_id, &watches),
+            Command::WatchAdd { watches } => self.watch_add(session_id, &watches),
+            Command::Ack { seen_seq } => {
+                session.seen_seq = session.seen_seq.max(seen_seq);
+                Ok(object([("serverSeq", self.store.seq().into())]))
+            }
+            Command::SchedulerSnapshots => {
+                Ok(object([("serverSeq", self.store.seq().into()), ("snapshots", Data::List(vec![]))]))
+            }
+        }
+    }
+
+    fn transact(&mut self, session_id: &str, commit: &Data, now: Instant) -> Result<Data, WireError> {
+        let Some(session) = self.sessions.get_mut(session_id) else { return Err(unknown_session()) };
+        let owner = session.identity.clone();
+        if !Access::allows(self.access.write.as_ref(), &self.name, owner.principal.as_deref()) {
+            return Err(WireError::new("AuthorizationError", "this identity may not write to the space"));
+        }
+        let commit = Commit::from_data(commit).map_err(|error: CommitShape| transaction_error(&error))?;
+        match self.store.commit(&owner, &commit) {
+            Ok(applied) => {
+                if !applied.is_replay {
+                    for revision in &applied.revisions {
+                        self.dirty.insert(revision.key.clone(), (session_id.to_owned(), applied.seq));
+                    }
+                    self.dirty_since.get_or_insert(now);
+                }
+                Ok(wire::receipt(&applied))
+            }
+            Err(error @ (StoreError::Stale(..) | StoreError::Unresolved(_))) => {
+                // The client waits for what it missed before it tries again: see that it gets a message.
+                session.missed.extend(commit.entities().cloned());
+                session.pending_caught_up = session.pending_caught_up.max(commit.local_seq);
+                self.owed.insert(session_id.to_owned());
+                self.dirty_since.get_or_insert(now);
+                let conflict = WireError::new("ConflictError", error.to_string());
+                Err(conflict.with("retryAfterSeq", self.store.seq()))
+            }
+            Err(error) => Err(store_error(&error)),
+        }
+    }
+
+    fn query(&mut self, session_id: &str, query: &Data) -> Result<Data, WireError> {
+        let Some(session) = self.sessions.get(session_id) else { return Err(unknown_session()) };
+        let query = Query::read(query)?;
+        let mut reader = Reader::new(&mut self.store, &session.identity, query.at_seq);
+        let found = watch::query(&self.name, &mut reader, &query)?;
+        let entities = found.iter().map(|(entity, state)| wire::snapshot(entity, state)).collect();
+        Ok(object([("serverSeq", self.store.seq().into()), ("entities", Data::List(entities))]))
+    }
+
+    fn watch_set(&mut self, session_id: &str, watches: &[Data]) -> Result<Data, WireError> {
+        let Some(session) = self.sessions.get_mut(session_id) else { return Err(unknown_session()) };
+        let mut reader = Reader::new(&mut self.store, &session.identity, None);
+        let before = session.keys();
+        let sync = session.interest.set(&self.name, &mut reader, watches)?;
+        self.unindex(session_id, &before);
+        self.synced(session_id, sync)
+    }
+
+    fn watch_add(&mut self, session_id: &str, watches: &[Data]) -> Result<Data, WireError> {
+        let Some(session) = self.sessions.get_mut(session_id) else { return Err(unknown_session()) };
+        let mut reader = Reader::new(&mut self.store, &session.identity, None);
+        let sync = session.interest.add(&self.name, &mut reader, watches)?;
+        self.synced(session_id, sync)
+    }
+
+    fn synced(&mut self, session_id: &str, sync: Sync) -> Result<Data, WireError> {
+        self.index(session_id);
+        let seq = self.store.seq();
+        let Some(session) = self.sessions.get_mut(session_id) else { return Err(unknown_session()) };
+        session.told_seq = seq;
+        let sync = Sync { from_seq: session.seen_seq, to_seq: seq, ..sync };
+        Ok(object([("serverSeq", seq.into()), ("sync", sync.to_data())]))
+    }
+
+    /// Notes which documents a session has come to watch.
+    fn index(&mut self, session_id: &str) {
+        let Some(session) = self.sessions.get_mut(session_id) else { return };
+        for entity in session.interest.take_new() {
+            if let Some(key) = session.identity.key(&entity) {
+                self.watchers.entry(key).or_default().insert(session_id.to_owned());
+            }
+        }
+    }
+
+    fn unindex(&mut self, session_id: &str, keys: &[Key]) {
+        for key in keys {
+            if let Some(watchers) = self.watchers.get_mut(key) {
+                watchers.remove(session_id);
+                if watchers.is_empty() {
+                    self.watchers.remove(key);
+                }
+            }
+        }
+    }
+
+    /// Stores a blob, unless it is there: its id says what is in it.
+    pub(super) fn put_blob(&mut self, id: &str, document: Data, now: Instant) -> Result<u64, WireError> {
+        let state = self.blob(id)?;
+        if state.document.is_some() {
+            return Ok(state.seq);
+        }
+        let commit = Commit::blob(id, document, self.store.seq());
+        // A session of its own for each blob, so that the same one can be sent again.
+        let owner = Owner { principal: None, session_id: format!("blob:{id}") };
+        let applied = self.store.commit(&owner, &commit).map_err(|error| store_error(&error))?;
+        for revision in applied.revisions {
+            self.dirty.insert(revision.key, (String::new(), applied.seq));
+        }
+        self.dirty_since.get_or_insert(now);
+        Ok(applied.seq)
+    }
+
+    /// The document of a blob.
+    pub(super) fn blob(&mut self, id: &str) -> Result<State, WireError> {
+        let key = Key { id: id.to_owned(), scope_key: "space".to_owned() };
+        self.store.state(&key).map_err(|error| store_error(&error))
+    }
+
+    /// When [`Space::flush`] is worth while if nothing more comes in, and when even if more does.
+    pub(super) fn flush_at(&self) -> Option<(Instant, Instant)> {
+        self.dirty_since.map(|since| (since + COLLECT, since + COLLECT_MAX))
+    }
+
+    /// Tells the sessions what was written since the last time.
+    pub(super) fn flush(&mut self, outbox: &mut Outbox) {
+        self.dirty_since = None;
+        let dirty = std::mem::take(&mut self.dirty);
+        let mut touched = std::mem::take(&mut self.owed);
+        touched.extend(dirty.keys().filter_map(|key| self.watchers.get(key)).flatten().cloned());
+        for session_id in touched {
+            self.tell(&session_id, &dirty, outbox);
+        }
+    }
+
+    fn tell(&mut self, session_id: &str, dirty: &HashMap<Key, (String, u64)>, outbox: &mut Outbox) {
+        let Some(session) = self.sessions.get_mut(session_id) else { return };
+        let written: Vec<Entity> = dirty.keys().filter_map(|key| session.entity(key)).collect();
+        session.missed.extend(written);
+        // Whoever is not there is told when it comes back.
+        let Some(connection) = session.owner else { return };
+        let identity = session.identity.clone();
+        let is_own = |entity: &Entity, seq: u64| {
+            let origin = identity.key(entity).and_then(|key| dirty.get(&key));
+            origin.is_some_and(|(writer, written)| writer == session_id && *written == seq)
+        };
+        if let Some(sync) = self.catch_up(session_id, &is_own) {
+            outbox.push((connection, wire::effect(&self.name, session_id, sync.to_data())));
+        }
+    }
+
+    /// What a session missed, if anything.
+    fn catch_up(&mut self, session_id: &str, is_own: watch::IsOwn<'_>) -> Option<Sync> {
+        let session = self.sessions.get_mut(session_id)?;
+        let missed = std::mem::take(&mut session.missed);
+        let missed: BTreeSet<Entity> =
+            missed.into_iter().filter(|entity| session.interest.tracks(entity)).collect();
+        let mut sync = Sync::default();
+        if !missed.is_empty() {
+            let mut reader = Reader::new(&mut self.store, &session.identity, None);
+            match session.interest.refresh(&self.name, &mut reader, missed, is_own) {
+                Ok(found) => sync = found,
+                Err(error) => tracing::warn!(space = self.name, %error, "a session's watches grew too large"),
+            }
+            self.index(session_id);
+        }
+        let session = self.sessions.get_mut(session_id)?;
+        if session.pending_caught_up > session.caught_up {
+            session.caught_up = session.pending_caught_up;
+            sync.caught_up_local_seq = Some(session.caught_up);
+        }
+        if sync.is_empty() {
+            return None;
+        }
+        let seq = self.store.seq();
+        sync.from_seq = std::mem::replace(&mut session.told_seq, seq);
+        sync.to_seq = seq;
+        Some(sync)
+    }
+}
+
+fn unknown_session() -> WireError {
+    WireError::new("SessionError", "Unknown session for space")
+}
+
+fn transaction_error(error: &CommitShape) -> WireError {
+    WireError::new("TransactionError", error.to_string())
+}
+
+fn store_error(error: &StoreError) -> WireError {
+    let message = error.to_string();
+    match error {
+        StoreError::Reused(_) | StoreError::NoPrincipal(_) => WireError::new("ProtocolError", message),
+        StoreError::Precondition(name) => {
+            WireError::new("PreconditionFailedError", message).with("precondition", *name)
+        }
+        StoreError::Stale(..)
+        | StoreError::Unresolved(_)
+        | StoreError::Patch(_)
+        | StoreError::Sqlite(_)
+        | StoreError::Damaged => WireError::new("TransactionError", message),
+    }
+}
+
+/// The documents of a space as one session sees them, each read once.
+pub(super) struct Reader<'a> {
+    store: &'a mut Store,
+    identity: &'a Owner,
+    at_seq: Option<u64>,
+    loaded: BTreeMap<Entity, State>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(store: &'a mut Store, identity: &'a Owner, at_seq: Option<u64>) -> Self {
+        Self { store, identity, at_seq, loaded: BTreeMap::new() }
+    }
+}
+
+impl Documents for Reader<'_> {
+    fn load(&mut self, entity: &Entity) -> Result<State, TraverseError> {
+        if let Some(state) = self.loaded.get(entity) {
+            return Ok(state.clone());
+        }
+        // A scope that this session has nothing in is empty.
+        let state = match (self.identity.key(entity), self.at_seq) {
+            (None, _) => Ok(State::default()),
+            (Some(key), Some(seq)) => self.store.state_at(&key, seq),
+            (Some(key), None) => self.store.state(&key),
+        };
+        let state = state.map_err(|error| TraverseError::Store(error.to_string()))?;
+        self.loaded.insert(entity.clone(), state.clone());
+        Ok(state)
+    }
+}
+
+#[cfg(test)]
+mod tests;
