@@ -164,11 +164,6 @@ fn signature_bytes(signature: &Data) -> Option<Vec<u8>> {
     }
 }
 
-/// Whether text is the identity of an Ed25519 key.
-pub(super) fn is_did(text: &str) -> bool {
-    public_key(text).is_ok()
-}
-
 fn public_key(did: &str) -> Result<Vec<u8>, AuthError> {
     let malformed = || AuthError::Did(did.chars().take(DID_BYTES_MAX).collect());
     if did.len() > DID_BYTES_MAX {
@@ -263,7 +258,8 @@ fn to_base58(bytes: &[u8]) -> String {
         }
     }
     let zeros = bytes.iter().take_while(|byte| **byte == 0).map(|_| '1');
-    let rest = digits.iter().rev().filter_map(|digit| BASE58.get(usize::from(*digit)).copied().map(char::from));
+    let rest =
+        digits.iter().rev().filter_map(|digit| BASE58.get(usize::from(*digit)).copied().map(char::from));
     zeros.chain(rest).collect()
 }
 

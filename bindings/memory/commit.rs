@@ -88,10 +88,19 @@ impl Commit {
         let reads = data.get("reads").ok_or(malformed("requires reads"))?;
         let commit = Self {
             local_seq: local_seq.ok_or(malformed("requires a localSeq"))?,
-            confirmed: items(reads, "confirmed")?.iter().map(|read| read_of(read, "seq")).collect::<Result<_, _>>()?,
-            pending: items(reads, "pending")?.iter().map(|read| read_of(read, "localSeq")).collect::<Result<_, _>>()?,
+            confirmed: items(reads, "confirmed")?
+                .iter()
+                .map(|read| read_of(read, "seq"))
+                .collect::<Result<_, _>>()?,
+            pending: items(reads, "pending")?
+                .iter()
+                .map(|read| read_of(read, "localSeq"))
+                .collect::<Result<_, _>>()?,
             operations: items(data, "operations")?.iter().map(operation).collect::<Result<_, _>>()?,
-            preconditions: items(data, "preconditions")?.iter().map(precondition).collect::<Result<_, _>>()?,
+            preconditions: items(data, "preconditions")?
+                .iter()
+                .map(precondition)
+                .collect::<Result<_, _>>()?,
             original: data.to_stored(),
         };
         match data.get("branch").and_then(Data::as_str) {

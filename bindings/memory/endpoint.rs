@@ -89,7 +89,9 @@ impl Visitor {
 
     fn on_message(&mut self, message: ClientMessage, bytes: usize) -> Option<Data> {
         match (message, &self.phase) {
-            (ClientMessage::Hello { protocol, flags }, Phase::AwaitingHello) => Some(self.greet(protocol, flags)),
+            (ClientMessage::Hello { protocol, flags }, Phase::AwaitingHello) => {
+                Some(self.greet(protocol, flags))
+            }
             (ClientMessage::Hello { .. }, Phase::Live { .. }) => {
                 Some(handshake_error("ProtocolError", "hello may only be sent once"))
             }
@@ -120,7 +122,11 @@ impl Visitor {
     }
 
     fn session_open(&self) -> Data {
-        wire::session_open_metadata(&self.admission.audience, &self.challenge.value, self.challenge.expires_at)
+        wire::session_open_metadata(
+            &self.admission.audience,
+            &self.challenge.value,
+            self.challenge.expires_at,
+        )
     }
 
     fn submit(&mut self, request: Request, protocol: &str, bytes: usize) -> Result<(), WireError> {

@@ -43,7 +43,8 @@ impl Engine {
         if let Some(folder) = &settings.folder {
             std::fs::create_dir_all(folder)?;
         }
-        let workers: Result<Vec<Worker>, std::io::Error> = (0..THREADS).map(|_| worker(settings.clone())).collect();
+        let workers: Result<Vec<Worker>, std::io::Error> =
+            (0..THREADS).map(|_| worker(settings.clone())).collect();
         Ok(Self { workers: workers?.into(), connections: Arc::default() })
     }
 

@@ -175,8 +175,7 @@ mod tests {
     fn the_order_of_members_is_no_difference_and_an_undefined_one_is() {
         let one = Dialect::Tagged.decode("fvj1:{\"a\":1,\"b\":2}").unwrap();
         let other = Dialect::Tagged.decode("fvj1:{\"b\":2,\"a\":1.0}").unwrap();
-        let more =
-            Dialect::Tagged.decode("fvj1:{\"a\":1,\"b\":2,\"c\":{\"/Undefined@1\":null}}").unwrap();
+        let more = Dialect::Tagged.decode("fvj1:{\"a\":1,\"b\":2,\"c\":{\"/Undefined@1\":null}}").unwrap();
         assert_eq!(hash_of(&one), hash_of(&other));
         assert_ne!(hash_of(&one), hash_of(&more));
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use super::codec::{Data, object};
+use super::codec::Data;
 use super::machine::{Access, Connection, Opening, Outbox, Space};
 use super::names::file_stem;
 use super::outlet::Outlet;
@@ -37,12 +37,32 @@ pub(super) struct Job {
 }
 
 pub(super) enum Task {
-    Open { request_id: String, opening: Opening, outlet: Outlet, session_open: Data },
-    Request { request_id: String, connection: Connection, session_id: String, command: Command, outlet: Outlet },
+    Open {
+        request_id: String,
+        opening: Opening,
+        outlet: Outlet,
+        session_open: Data,
+    },
+    Request {
+        request_id: String,
+        connection: Connection,
+        session_id: String,
+        command: Command,
+        outlet: Outlet,
+    },
     /// A connection is gone; in every space.
-    Disconnected { connection: Connection },
-    PutBlob { id: String, document: Data, reply_tx: oneshot::Sender<Result<u64, WireError>> },
-    GetBlob { id: String, reply_tx: oneshot::Sender<Result<State, WireError>> },
+    Disconnected {
+        connection: Connection,
+    },
+    PutBlob {
+        id: String,
+        document: Data,
+        reply_tx: oneshot::Sender<Result<u64, WireError>>,
+    },
+    GetBlob {
+        id: String,
+        reply_tx: oneshot::Sender<Result<State, WireError>>,
+    },
 }
 
 /// All spaces of a thread.
@@ -89,7 +109,11 @@ impl Hub {
                 let _ = reply_tx.send(stored);
             }
             Task::GetBlob { id, reply_tx } => {
-                let found = self.entered(&space).and_then(|space| space.blob(&id));
+                // To be asked for what is not there makes no space.
+                let found = match self.exists(&space) {
+                    true => self.entered(&space).and_then(|space| space.blob(&id)),
+                    false => Ok(State::default()),
+                };
                 let _ = reply_tx.send(found);
             }
         }
@@ -111,6 +135,16 @@ impl Hub {
         self.deliver(outbox);
     }
 
+    fn exists(&self, name: &str) -> bool {
+        self.spaces.contains_key(name) || self.file(name).flatten().is_some_and(|file| file.exists())
+    }
+
+    /// Where a space is kept, if in a file; `None` if it can be kept nowhere.
+    fn file(&self, name: &str) -> Option<Option<PathBuf>> {
+        let stem = file_stem(name)?;
+        Some(self.settings.folder.as_ref().map(|folder| folder.join(format!("{stem}.sqlite"))))
+    }
+
     /// The space of that name, opened if it is not yet.
     fn entered(&mut self, name: &str) -> Result<&mut Space, WireError> {
         if !self.spaces.contains_key(name) {
@@ -127,8 +161,7 @@ impl Hub {
 
     fn store(&self, name: &str) -> Result<Store, WireError> {
         let invalid = || WireError::new("ProtocolError", "Invalid memory space identifier");
-        let stem = file_stem(name).ok_or_else(invalid)?;
-        let file = self.settings.folder.as_ref().map(|folder| folder.join(format!("{stem}.sqlite")));
+        let file = self.file(name).ok_or_else(invalid)?;
         Store::open(file.as_deref(), self.settings.durability).map_err(|error| {
             tracing::error!(space = name, %error, "a space cannot be opened");
             WireError::new("ProtocolError", "the space cannot be opened")
@@ -189,9 +222,4 @@ impl Hub {
 
 fn fresh() -> String {
     uuid::Uuid::new_v4().to_string()
-}
-
-/// The document of a blob.
-pub(super) fn blob_document(kind: &str, body: Data) -> Data {
-    object([("value", object([("type", kind.into()), ("body", body)]))])
 }

@@ -206,6 +206,9 @@ impl Space {
 
     /// Stores a blob, unless it is there: its id says what is in it.
     pub(super) fn put_blob(&mut self, id: &str, document: Data, now: Instant) -> Result<u64, WireError> {
+        if !Access::allows(self.access.write.as_ref(), &self.name, None) {
+            return Err(WireError::new("AuthorizationError", "not everybody may write to the space"));
+        }
         let state = self.blob(id)?;
         if state.document.is_some() {
             return Ok(state.seq);
@@ -223,6 +226,9 @@ impl Space {
 
     /// The document of a blob.
     pub(super) fn blob(&mut self, id: &str) -> Result<State, WireError> {
+        if !Access::allows(self.access.read.as_ref(), &self.name, None) {
+            return Err(WireError::new("AuthorizationError", "not everybody may read the space"));
+        }
         let key = Key { id: id.to_owned(), scope_key: "space".to_owned() };
         self.store.state(&key).map_err(|error| store_error(&error))
     }

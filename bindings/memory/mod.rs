@@ -5,6 +5,8 @@
 //! `/memory`; scripts reach the same spaces, and those of configured peers, through the bindings.
 
 mod auth;
+mod blobs;
+mod client;
 mod codec;
 mod commit;
 mod config;
@@ -17,7 +19,9 @@ mod names;
 mod outlet;
 mod patch;
 mod path;
+mod peers;
 mod schema;
+mod script;
 mod store;
 mod traverse;
 mod watch;
@@ -26,10 +30,11 @@ mod wire;
 use std::sync::Arc;
 
 use super::{Opened, Setup};
-use crate::peering::{Endpoint, Mount, MountGate};
+use crate::peering::{Endpoint, Face, Mount, MountGate};
 use config::{Authentication, Config};
 use endpoint::MemoryEndpoint;
 use engine::Engine;
+use peers::Peers;
 
 /// Where clients look for the protocol.
 const PATHS: [&str; 2] = ["/memory", "/api/storage/memory"];
@@ -38,14 +43,28 @@ const PATHS: [&str; 2] = ["/memory", "/api/storage/memory"];
 pub fn open(setup: &Setup<'_>) -> Result<Opened, String> {
     let config = Config::read(setup.config)?;
     let secret = config.secret(setup.folder)?;
-    let admission = Arc::new(config.admission(&secret)?);
+    let admission = config.admission(&secret)?;
     let engine = Engine::start(&config.store_settings(setup.folder)).map_err(|error| error.to_string())?;
-    let endpoint: Arc<dyn Endpoint> = Arc::new(MemoryEndpoint { engine, admission });
+    let (peers, background) = Peers::new(secret, engine.clone(), &admission, &config.peers);
+    let endpoint = MemoryEndpoint { engine: engine.clone(), admission: Arc::new(admission) };
+    let mounts = mounts(&config, engine, Arc::new(endpoint));
+    Ok(Opened { handlers: script::handlers(Arc::new(peers)), mounts, background })
+}
+
+fn mounts(config: &Config, engine: Engine, endpoint: Arc<dyn Endpoint>) -> Vec<Mount> {
     // Where openings are signed, that is the check; where they are not, it is the server's tokens.
     let gate = match config.authentication {
         Authentication::Signed | Authentication::Strict => MountGate::Own,
         Authentication::Trusted => MountGate::Server,
     };
-    let mounts = PATHS.map(|path| Mount::web_socket(path, Arc::clone(&endpoint)).gate(gate)).into_iter().collect();
-    Ok(Opened { mounts, ..Opened::default() })
+    let sockets = PATHS.map(|path| Mount::web_socket(path, Arc::clone(&endpoint)).gate(gate));
+    let mut mounts: Vec<Mount> = sockets.into_iter().collect();
+    if config.blobs {
+        let face = Face::Http(blobs::router(engine));
+        mounts.push(Mount { listen: None, path: "/{space}/blobs".to_owned(), gate: MountGate::Server, face });
+    }
+    if let Some(listen) = &config.listen {
+        mounts = mounts.into_iter().map(|mount| mount.on(listen.clone())).collect();
+    }
+    mounts
 }

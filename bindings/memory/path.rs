@@ -61,15 +61,10 @@ mod tests {
 
     #[test]
     fn an_index_has_one_spelling() {
-        assert_eq!(["0", "10", "01", "-", "", "1a", "+1"].map(index_of), [
-            Some(0),
-            Some(10),
-            None,
-            None,
-            None,
-            None,
-            None
-        ]);
+        assert_eq!(
+            ["0", "10", "01", "-", "", "1a", "+1"].map(index_of),
+            [Some(0), Some(10), None, None, None, None, None]
+        );
     }
 
     #[test]

@@ -94,7 +94,8 @@ impl Schemas {
         if let Some(place) = self.roots.get(&text) {
             return Ok(vec![*place]);
         }
-        let mut compiler = Compiler { schemas: self, root: schema, known: HashMap::new(), pending: Vec::new() };
+        let mut compiler =
+            Compiler { schemas: self, root: schema, known: HashMap::new(), pending: Vec::new() };
         let place = compiler.compile_all(schema)?;
         self.roots.insert(text, place);
         Ok(vec![place])
@@ -359,7 +360,9 @@ fn verdict(node: &Node) -> Verdict {
         || node.items.is_some()
         || !node.prefix_items.is_empty();
     match (says_itself, node.all_of.is_empty() && node.any_of.is_empty()) {
-        _ if node.types.as_ref().is_some_and(|types| types.iter().any(|name| name == "unknown")) => Verdict::False,
+        _ if node.types.as_ref().is_some_and(|types| types.iter().any(|name| name == "unknown")) => {
+            Verdict::False
+        }
         (true, _) => Verdict::Own,
         (false, true) => Verdict::True,
         (false, false) => Verdict::Branches,

@@ -126,7 +126,8 @@ impl Store {
         connection.pragma_update(None, "synchronous", synchronous)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
         connection.execute_batch(TABLES)?;
-        let seq = connection.query_row(r#"SELECT COALESCE(MAX(seq), 0) FROM "commit""#, [], |row| row.get(0))?;
+        let seq =
+            connection.query_row(r#"SELECT COALESCE(MAX(seq), 0) FROM "commit""#, [], |row| row.get(0))?;
         Ok(Self { connection, seq, cache: Cache::default() })
     }
 
@@ -180,9 +181,9 @@ struct Writer<'a> {
 impl Writer<'_> {
     /// What was answered before to the same commit of the same session.
     fn replayed(&self, session_key: &str, commit: &Commit) -> Result<Option<Applied>, StoreError> {
-        let mut select = self
-            .transaction
-            .prepare_cached(r#"SELECT seq, original FROM "commit" WHERE session_key = ? AND local_seq = ?"#)?;
+        let mut select = self.transaction.prepare_cached(
+            r#"SELECT seq, original FROM "commit" WHERE session_key = ? AND local_seq = ?"#,
+        )?;
         let known: Option<(u64, String)> = select
             .query_row(params![session_key, commit.local_seq], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?;
@@ -210,7 +211,11 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn check_precondition(&mut self, session_key: &str, precondition: &Precondition) -> Result<(), StoreError> {
+    fn check_precondition(
+        &mut self,
+        session_key: &str,
+        precondition: &Precondition,
+    ) -> Result<(), StoreError> {
         let (holds, name) = match precondition {
             Precondition::OriginCommitted(local_seq) => {
                 (self.seq_of(session_key, *local_seq)?.is_some(), "origin-committed")
@@ -271,7 +276,9 @@ impl Writer<'_> {
             written.states.insert(key.clone(), State { seq: self.seq, document });
             written.revisions.push(Revision { key, op_index, op, data });
         }
-        self.transaction.prepare_cached("UPDATE branch SET head_seq = ? WHERE name = ''")?.execute([self.seq])?;
+        self.transaction
+            .prepare_cached("UPDATE branch SET head_seq = ? WHERE name = ''")?
+            .execute([self.seq])?;
         Ok(written)
     }
 

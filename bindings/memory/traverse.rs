@@ -13,14 +13,14 @@ use super::path::{Path, index_of};
 use super::schema::{Conjunction, SchemaError, Schemas};
 
 /// Most values and links that one query, or one update of a session's watches, looks at.
-/// Ten thousand documents of a hundred values are half of it; a hostile one ends here within seconds.
-pub(super) const STEPS_MAX: usize = 2_000_000;
+/// Ten thousand documents of a hundred values are just within it; a hostile one ends here within seconds.
+pub(super) const STEPS_MAX: usize = 1_000_000;
 
 /// Most documents that a query or a session's watches reach.
-pub(super) const TRACKED_MAX: usize = 100_000;
+pub(super) const TRACKED_MAX: usize = 50_000;
 
 /// Most ways into documents that are remembered: a document may be reached by several schemas.
-pub(super) const ENTRIES_MAX: usize = 200_000;
+pub(super) const ENTRIES_MAX: usize = 100_000;
 
 /// Longest way through a document and the links in it. A link into itself can make a way longer at each turn.
 pub(super) const PATH_STEPS_MAX: usize = 256;

@@ -87,7 +87,10 @@ impl Interest {
             }
         }
         if self.watches.len() + added.len() > WATCHES_MAX {
-            return Err(WireError::new("ProtocolError", format!("a session has at most {WATCHES_MAX} watches")));
+            return Err(WireError::new(
+                "ProtocolError",
+                format!("a session has at most {WATCHES_MAX} watches"),
+            ));
         }
         match self.reach(space, documents, added.values().flat_map(|(_, roots)| roots)) {
             Ok(reached) => {
@@ -190,6 +193,3 @@ fn read_watch(data: &Data) -> Result<(String, String, Vec<Root>), WireError> {
     let query = Query::read(data.get("query").ok_or_else(malformed)?)?;
     Ok((id, data.to_stored(), query.roots))
 }
-
-#[cfg(test)]
-mod tests;

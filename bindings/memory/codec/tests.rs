@@ -54,14 +54,20 @@ fn inside_of_a_quote_nothing_is_a_tag() {
 
 #[test]
 fn members_are_written_in_the_order_of_their_bytes() {
-    assert_eq!(Dialect::Tagged.encode(&tagged("fvj1:{\"b\":1,\"a\":2,\"é\":3}")), "fvj1:{\"a\":2,\"b\":1,\"é\":3}");
+    assert_eq!(
+        Dialect::Tagged.encode(&tagged("fvj1:{\"b\":1,\"a\":2,\"é\":3}")),
+        "fvj1:{\"a\":2,\"b\":1,\"é\":3}"
+    );
 }
 
 #[test]
 fn equal_numbers_look_alike() {
     assert_eq!(tagged("fvj1:1.0"), tagged("fvj1:1"));
     assert_eq!(tagged("fvj1:1e2"), tagged("fvj1:100"));
-    assert_eq!(Dialect::Plain.encode(&tagged("fvj1:[1.0,-2.5,9007199254740993]")), "[1,-2.5,9007199254740992.0]");
+    assert_eq!(
+        Dialect::Plain.encode(&tagged("fvj1:[1.0,-2.5,9007199254740993]")),
+        "[1,-2.5,9007199254740992.0]"
+    );
     assert_eq!(tagged("fvj1:-0.0"), tagged("fvj1:{\"/SpecialNumber@1\":\"-0\"}"));
 }
 
@@ -100,7 +106,10 @@ fn any_data() -> impl Strategy<Value = Data> {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Data::List),
             prop::collection::btree_map("[a/]{0,3}", inner.clone(), 0..4).prop_map(Data::Map),
-            inner.prop_map(|data| Data::Tag("/Any@1".to_owned(), Box::new(Data::from_literal(data.to_plain())))),
+            inner.prop_map(|data| Data::Tag(
+                "/Any@1".to_owned(),
+                Box::new(Data::from_literal(data.to_plain()))
+            )),
         ]
     })
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::super::codec::{Data, object};
 use super::super::names::{Entity, ID_BYTES_MAX, Key, Owner, Scope};
 use super::super::watch::Interest;
-use super::super::wire::{self, WireError};
+use super::super::wire::{self, Sync, WireError};
 use super::{Access, Connection, DETACHED_MAX, Outbox, SESSIONS_MAX, Space};
 
 /// A client's state in a space. It outlives the connection for a while.
@@ -35,6 +35,10 @@ impl Session {
     /// The watched documents, as the store names them.
     pub(super) fn keys(&self) -> Vec<Key> {
         self.interest.tracked().filter_map(|entity| self.identity.key(entity)).collect()
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        self.expires_at.is_some_and(|at| at <= now)
     }
 
     /// What this session calls a document, if it watches it.
@@ -80,8 +84,10 @@ impl Space {
         if !Access::allows(self.access.read.as_ref(), &self.name, opening.principal.as_deref()) {
             return Err(WireError::new("AuthorizationError", "this identity may not read the space"));
         }
-        self.expire(now);
         let session_id = opening.session_id.clone().unwrap_or_else(|| format!("session:{}", (self.fresh)()));
+        if self.sessions.get(&session_id).is_some_and(|session| session.is_over(now)) {
+            self.forget(&session_id);
+        }
         let is_resumed = self.sessions.contains_key(&session_id);
         if is_resumed {
             self.take_over(&session_id, opening, outbox)?;
@@ -93,7 +99,7 @@ impl Space {
             session.token.clone_from(&token);
             session.seen_seq = session.seen_seq.max(opening.seen_seq);
         }
-        let sync = if is_resumed { self.catch_up(&session_id, &|_, _| false) } else { None };
+        let sync = if is_resumed { self.resume(&session_id) } else { None };
         let caught_up = self.sessions.get(&session_id).map_or(0, |session| session.caught_up);
         let mut opened = object([
             ("sessionId", session_id.as_str().into()),
@@ -110,6 +116,14 @@ impl Space {
             }
         }
         Ok(opened)
+    }
+
+    /// What the session missed while it was away, with what was written just now and nobody was told of yet.
+    fn resume(&mut self, session_id: &str) -> Option<Sync> {
+        let session = self.sessions.get_mut(session_id)?;
+        let written: Vec<Entity> = self.dirty.keys().filter_map(|key| session.entity(key)).collect();
+        session.missed.extend(written);
+        self.catch_up(session_id, &|_, _| false)
     }
 
     fn begin(&mut self, session_id: String, opening: &Opening) -> Result<(), WireError> {
@@ -136,7 +150,12 @@ impl Space {
         Ok(())
     }
 
-    fn take_over(&mut self, session_id: &str, opening: &Opening, outbox: &mut Outbox) -> Result<(), WireError> {
+    fn take_over(
+        &mut self,
+        session_id: &str,
+        opening: &Opening,
+        outbox: &mut Outbox,
+    ) -> Result<(), WireError> {
         let Some(session) = self.sessions.get_mut(session_id) else { return Ok(()) };
         if session.identity.principal != opening.principal {
             return Err(WireError::new("AuthorizationError", "the session belongs to another identity"));
@@ -162,18 +181,14 @@ impl Space {
 
     /// Forgets the sessions that nobody came back for.
     pub(in super::super) fn expire(&mut self, now: Instant) {
-        let is_over = |session: &Session| session.expires_at.is_some_and(|at| at <= now);
-        let over: Vec<String> =
-            self.sessions.iter().filter(|(_, session)| is_over(session)).map(|(id, _)| id.clone()).collect();
-        for session_id in over {
-            if let Some(session) = self.sessions.remove(&session_id) {
-                self.unindex(&session_id, &session.keys());
-            }
-        }
+        let over = self.sessions.iter().filter(|(_, session)| session.is_over(now));
+        let over: Vec<String> = over.map(|(session_id, _)| session_id.clone()).collect();
+        over.iter().for_each(|session_id| self.forget(session_id));
     }
 
-    /// When the next session is forgotten.
-    pub(in super::super) fn expires_at(&self) -> Option<Instant> {
-        self.sessions.values().filter_map(|session| session.expires_at).min()
+    fn forget(&mut self, session_id: &str) {
+        if let Some(session) = self.sessions.remove(session_id) {
+            self.unindex(session_id, &session.keys());
+        }
     }
 }

@@ -123,8 +123,8 @@ pub(super) fn revisions_of(connection: &Connection, seq: u64) -> Result<Vec<Revi
 
 /// How many patches a document is from its last whole form.
 pub(super) fn patches(connection: &Connection, key: &Key) -> Result<u64, StoreError> {
-    let mut select =
-        connection.prepare_cached("SELECT patches FROM head WHERE branch = '' AND scope_key = ? AND id = ?")?;
+    let mut select = connection
+        .prepare_cached("SELECT patches FROM head WHERE branch = '' AND scope_key = ? AND id = ?")?;
     let patches = select.query_row(params![key.scope_key, key.id], |row| row.get(0)).optional()?;
     Ok(patches.unwrap_or(0))
 }

@@ -1,1 +1,198 @@
-//! t
+//! Which documents are reached, and where hostile links end.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+
+use super::*;
+
+#[derive(Default)]
+struct Shelf {
+    documents: HashMap<String, Arc<Data>>,
+    loads: usize,
+}
+
+impl Shelf {
+    fn of(documents: Value) -> Self {
+        let documents = documents.as_object().unwrap().iter();
+        let documents =
+            documents.map(|(id, document)| (id.clone(), Arc::new(Data::from_plain(document.clone()))));
+        Self { documents: documents.collect(), loads: 0 }
+    }
+}
+
+impl Documents for Shelf {
+    fn load(&mut self, entity: &Entity) -> Result<State, TraverseError> {
+        self.loads += 1;
+        Ok(match self.documents.get(&entity.id) {
+            Some(document) => State { seq: 1, document: Some(Arc::clone(document)) },
+            None => State::default(),
+        })
+    }
+}
+
+fn link(id: &str) -> Value {
+    json!({"/": {"link@1": {"id": id, "path": []}}})
+}
+
+fn ids(graph: &Graph, shelf: &Shelf) -> Vec<String> {
+    let exists = |entity: &&Entity| shelf.documents.contains_key(&entity.id);
+    graph.tracked().keys().filter(exists).map(|entity| entity.id.clone()).collect()
+}
+
+fn run(shelf: &mut Shelf, root: &str, path: &[&str], schema: Value) -> Result<Graph, TraverseError> {
+    let mut graph = Graph::default();
+    let (root, path) =
+        (Entity::new(root, Scope::Space), path.iter().map(|step| (*step).to_owned()).collect());
+    let schema = Data::from_plain(schema);
+    graph.add_roots("here", shelf, [(&root, &path, Some(&schema))])?;
+    Ok(graph)
+}
+
+fn reached(documents: Value, root: &str, path: &[&str], schema: Value) -> Vec<String> {
+    let mut shelf = Shelf::of(documents);
+    let graph = run(&mut shelf, root, path, schema).unwrap();
+    ids(&graph, &shelf)
+}
+
+#[test]
+fn links_are_followed_in_both_forms() {
+    let documents = json!({
+        "r": {"value": {"old": link("a"), "new": {"/Link@1": {"id": "b", "path": []}}}},
+        "a": {"value": 1}, "b": {"value": 2},
+    });
+    assert_eq!(reached(documents, "r", &[], json!(true)), ["a", "b", "r"]);
+}
+
+#[test]
+fn a_link_may_point_into_a_document_or_at_its_own() {
+    let documents = json!({
+        "r": {"value": {"here": {"/": {"link@1": {"path": ["inner"]}}}, "inner": link("a")}},
+        "a": {"value": {"deep": link("b"), "other": link("c")}},
+        "b": {"value": 1}, "c": {"value": 2},
+        "s": {"value": {"/": {"link@1": {"id": "a", "path": ["deep"]}}}},
+    });
+    assert_eq!(reached(documents.clone(), "r", &["here"], json!(true)), ["a", "b", "c", "r"]);
+    assert_eq!(reached(documents, "s", &[], json!(true)), ["a", "b", "s"]);
+}
+
+#[test]
+fn links_to_other_spaces_and_to_nothing_are_left() {
+    let documents = json!({
+        "r": {"value": [
+            {"/": {"link@1": {"id": "a", "path": [], "space": "there"}}},
+            link("gone"),
+            {"/": {"link@1": {"id": "b", "path": [], "space": "here"}}},
+        ]},
+        "a": {"value": 1}, "b": {"value": 2},
+    });
+    assert_eq!(reached(documents, "r", &[], json!(true)), ["b", "r"]);
+}
+
+#[test]
+fn the_schema_of_a_link_narrows_an_open_query() {
+    let narrow = json!({"type": "object", "properties": {"name": {"type": "string"}}});
+    let documents = json!({
+        "r": {"value": {"/": {"link@1": {"id": "a", "path": [], "schema": narrow}}}},
+        "a": {"value": {"name": link("n"), "more": link("m")}},
+        "n": {"value": "N"}, "m": {"value": 1},
+        "bad": {"value": {"/": {"link@1": {"id": "a", "path": [], "schema": "nonsense"}}}},
+    });
+    assert_eq!(reached(documents.clone(), "r", &[], json!(true)), ["a", "n", "r"]);
+    assert_eq!(reached(documents, "bad", &[], json!(true)), ["a", "bad", "m", "n"]);
+}
+
+#[test]
+fn metadata_is_followed_whatever_the_schema_and_the_source_is_not() {
+    let documents = json!({
+        "r": {"value": 1, "pattern": link("p"), "source": {"/": "s"}, "internal": [{"link": link("i")}], "cfc": {"schemaHash": "h"}},
+        "p": {"value": link("x"), "result": link("q")},
+        "q": {}, "i": {}, "cid:h": {}, "s": {}, "x": {},
+    });
+    assert_eq!(reached(documents, "r", &[], json!(false)), ["cid:h", "i", "p", "q", "r"]);
+}
+
+#[test]
+fn an_item_of_the_wrong_type_ends_its_list() {
+    let items = json!({"type": "array", "items": {"type": "object", "properties": {"name": true}}});
+    let documents = json!({
+        "r": {"value": [link("a"), 5, link("b")]},
+        "t": {"value": [link("a"), link("text"), link("b")]},
+        "a": {"value": {}}, "b": {"value": {}}, "text": {"value": "no object"},
+    });
+    assert_eq!(reached(documents.clone(), "r", &[], items.clone()), ["a", "r"]);
+    assert_eq!(reached(documents, "t", &[], items), ["a", "t", "text"]);
+}
+
+#[test]
+fn a_changed_document_is_walked_again_without_its_neighbours() {
+    let chain: serde_json::Map<String, Value> = (0..1000)
+        .map(|number| {
+            (format!("{number:04}"), json!({"value": {"next": link(&format!("{:04}", number + 1))}}))
+        })
+        .collect();
+    let mut shelf = Shelf::of(Value::Object(chain));
+    let mut graph = run(&mut shelf, "0000", &[], json!(true)).unwrap();
+    assert_eq!(ids(&graph, &shelf).len(), 1000);
+    graph.take_new();
+    shelf.loads = 0;
+    shelf.documents.insert("new".to_owned(), Arc::new(Data::from_plain(json!({"value": 1}))));
+    let changed = json!({"value": {"next": link("0501"), "more": link("new")}});
+    shelf.documents.insert("0500".to_owned(), Arc::new(Data::from_plain(changed)));
+    let found = graph.refresh("here", &mut shelf, [Entity::new("0500", Scope::Space)]).unwrap();
+    assert_eq!(found.iter().map(|entity| entity.id.as_str()).collect::<Vec<_>>(), ["0500", "new"]);
+    assert_eq!(graph.take_new(), [Entity::new("new", Scope::Space)]);
+    assert!(shelf.loads <= 4, "{} loads", shelf.loads);
+}
+
+#[test]
+fn a_target_that_comes_to_be_is_found_by_its_own_change() {
+    let mut shelf = Shelf::of(json!({"r": {"value": link("later")}}));
+    let mut graph = run(&mut shelf, "r", &[], json!(true)).unwrap();
+    assert!(graph.tracked().contains_key(&Entity::new("later", Scope::Space)));
+    shelf.documents.insert("later".to_owned(), Arc::new(Data::from_plain(json!({"value": link("r")}))));
+    let found = graph.refresh("here", &mut shelf, [Entity::new("later", Scope::Space)]).unwrap();
+    assert_eq!(found.len(), 1);
+}
+
+#[test]
+fn circles_end() {
+    let documents =
+        json!({"a": {"value": link("b")}, "b": {"value": link("a")}, "self": {"value": link("self")}});
+    assert_eq!(reached(documents.clone(), "a", &[], json!(true)), ["a", "b"]);
+    assert_eq!(reached(documents.clone(), "self", &["x", "y"], json!(true)), ["self"]);
+    assert_eq!(reached(documents, "self", &[], json!({"type": "string"})), ["self"]);
+}
+
+#[test]
+fn a_link_that_makes_its_own_way_longer_ends_at_the_limit() {
+    let growing = json!({"/": {"link@1": {"path": ["a", "a"]}}});
+    let mut shelf = Shelf::of(json!({"r": {"value": {"a": growing}}}));
+    let graph = run(&mut shelf, "r", &["a"], json!(true)).unwrap();
+    let longest =
+        graph.tracked().values().flat_map(|tracked| &tracked.entries).map(|entry| entry.path.len()).max();
+    assert_eq!(longest, Some(PATH_STEPS_MAX));
+}
+
+#[test]
+fn more_documents_than_allowed_are_refused() {
+    let wide = |count: usize| {
+        let links: Vec<Value> = (1..count).map(|number| link(&number.to_string())).collect();
+        run(&mut Shelf::of(json!({"r": {"value": links}})), "r", &[], json!(true))
+            .map(|graph| graph.tracked().len())
+    };
+    assert_eq!(wide(TRACKED_MAX).unwrap(), TRACKED_MAX);
+    assert!(matches!(wide(TRACKED_MAX + 1), Err(TraverseError::TooWide)));
+}
+
+#[test]
+fn more_work_than_allowed_is_refused() {
+    let branches: Vec<Value> = (0..1000)
+        .map(|number| json!({"properties": {number.to_string(): true}, "additionalProperties": true}))
+        .collect();
+    let members: serde_json::Map<String, Value> =
+        (0..2000).map(|number| (number.to_string(), json!(1))).collect();
+    let mut shelf = Shelf::of(json!({"r": {"value": members}}));
+    let refused = run(&mut shelf, "r", &[], json!({"anyOf": branches}));
+    assert!(matches!(refused, Err(TraverseError::TooLong)));
+}
