@@ -140,7 +140,7 @@ fn settings(listener: &TcpListener) -> LinkSettings {
 }
 
 fn host(stop: &CancellationToken) -> Host {
-    Host::new(|| pair(1).0, stop.clone())
+    Host::new(|_| pair(1).0, stop.clone())
 }
 
 #[tokio::test]
