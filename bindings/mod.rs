@@ -58,7 +58,7 @@ pub struct BuiltIn {
     pub open: fn(&Setup<'_>) -> Result<Opened, String>,
 }
 
-/// All of them.
+/// All of them, by name.
 pub const BUILT_IN: &[BuiltIn] = &[
     BuiltIn { name: "holon", declaration: include_str!("holon/declaration.json"), open: holon::open },
     BuiltIn { name: "http", declaration: include_str!("http/declaration.json"), open: http::open },
