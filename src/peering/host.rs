@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::binding::Principal;
 use crate::transport::PairEnd;
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -37,20 +38,28 @@ impl std::fmt::Debug for Background {
 /// The server, as its packages see it. Cheap to clone.
 #[derive(Clone)]
 pub struct Host {
-    connect: Arc<dyn Fn() -> PairEnd + Send + Sync>,
+    connect: Arc<dyn Fn(Option<Arc<Principal>>) -> PairEnd + Send + Sync>,
     /// Fires when the server stops.
     pub stop: CancellationToken,
 }
 
 impl Host {
     /// A host whose in-process connections are made by `connect`.
-    pub fn new(connect: impl Fn() -> PairEnd + Send + Sync + 'static, stop: CancellationToken) -> Self {
+    pub fn new(
+        connect: impl Fn(Option<Arc<Principal>>) -> PairEnd + Send + Sync + 'static,
+        stop: CancellationToken,
+    ) -> Self {
         Self { connect: Arc::new(connect), stop }
     }
 
-    /// An in-process connection to the server, for a client that calls bindings or evaluates.
+    /// An in-process connection to the server, for a client that calls bindings or evaluates in its own name.
     pub fn connect(&self) -> PairEnd {
-        (self.connect)()
+        (self.connect)(None)
+    }
+
+    /// The same in the name of a principal, with what that may do.
+    pub fn connect_as(&self, principal: &Arc<Principal>) -> PairEnd {
+        (self.connect)(Some(Arc::clone(principal)))
     }
 }
 

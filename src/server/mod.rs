@@ -39,7 +39,7 @@ pub use services::{Service, ServiceState, Services};
 pub use tls::{Tls, TlsError};
 
 use crate::binding::loader::Loaded;
-use crate::binding::{BindingError, Call, Package, PackageError, Registry};
+use crate::binding::{BindingError, Call, Package, PackageError, Principal, Registry};
 use crate::limits::Limits;
 use crate::observe;
 use crate::observe::audit::Audit;
@@ -208,21 +208,26 @@ impl Server {
 
     /// Serves a connection that somebody else made, for example over stdio. Returns when it is over.
     pub async fn serve_transport<T: Transport>(&self, transport: T) -> io::Result<()> {
-        self.serve_one(transport, false).await
+        self.serve_one(transport, self.state.gate.local(), false).await
     }
 
     /// Serves one session over stdin and stdout. After the end of input what was asked is still answered.
     pub async fn serve_stdio(&self) -> io::Result<()> {
         let line_bytes_max = self.state.directory.limits().message_bytes_max;
-        self.serve_one(transport::stdio(line_bytes_max), true).await
+        self.serve_one(transport::stdio(line_bytes_max), self.state.gate.local(), true).await
     }
 
-    async fn serve_one<T: Transport>(&self, transport: T, finishes: bool) -> io::Result<()> {
+    async fn serve_one<T: Transport>(
+        &self,
+        transport: T,
+        principal: Arc<Principal>,
+        finishes: bool,
+    ) -> io::Result<()> {
         let shard = self.shards.least_loaded().ok_or_else(|| io::Error::other("no shard"))?;
         let patience = Patience { handshake: None, ping_after: None, idle_max: None };
         let terms = Terms {
             directory: Arc::clone(&self.state.directory),
-            principal: self.state.gate.local(),
+            principal,
             patience,
             stop: self.state.stop.clone(),
             finishes,
@@ -246,9 +251,14 @@ impl Server {
 
     /// An in-process connection.
     pub fn connect(&self) -> PairEnd {
+        self.connect_as(None)
+    }
+
+    fn connect_as(&self, principal: Option<Arc<Principal>>) -> PairEnd {
         let (ours, theirs) = pair(PAIR_FRAMES_MAX);
         let server = self.clone();
-        tokio::spawn(async move { server.serve_transport(ours).await });
+        let principal = principal.unwrap_or_else(|| self.state.gate.local());
+        tokio::spawn(async move { server.serve_one(ours, principal, false).await });
         theirs
     }
 

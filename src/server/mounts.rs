@@ -60,8 +60,8 @@ impl Server {
 
     fn host(&self) -> Host {
         let (state, shards) = (Arc::downgrade(&self.state), Arc::downgrade(&self.shards));
-        let connect = move || match (Weak::upgrade(&state), Weak::upgrade(&shards)) {
-            (Some(state), Some(shards)) => Self { state, shards }.connect(),
+        let connect = move |principal| match (Weak::upgrade(&state), Weak::upgrade(&shards)) {
+            (Some(state), Some(shards)) => Self { state, shards }.connect_as(principal),
             // The other end is dropped at once: whoever connects to a server that is gone sees that.
             _ => pair(PAIR_FRAMES_MAX).0,
         };
