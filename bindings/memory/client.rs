@@ -17,6 +17,7 @@ use crate::peering::{Conversation, Out};
 mod ask;
 mod mailbox;
 mod replica;
+mod watching;
 
 pub(super) use ask::{Ask, ClientError, Mounted, Reply};
 pub(super) use mailbox::Mailbox;

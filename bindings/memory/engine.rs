@@ -89,7 +89,7 @@ fn worker(settings: StoreSettings) -> Result<Worker, std::io::Error> {
     let queued_bytes = Arc::new(AtomicUsize::new(0));
     let done_bytes = Arc::clone(&queued_bytes);
     std::thread::Builder::new().name("memory".to_owned()).spawn(move || {
-        run(&mut Hub::new(settings, Instant::now()), &jobs_rx, &done_bytes);
+        run(&mut Hub::new(settings, Instant::now), &jobs_rx, &done_bytes);
     })?;
     Ok(Worker { jobs_tx, queued_bytes })
 }

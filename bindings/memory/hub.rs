@@ -73,16 +73,18 @@ pub(super) struct Hub {
     /// Spaces with something to tell.
     dirty: BTreeSet<String>,
     expiry_at: Instant,
+    clock: fn() -> Instant,
 }
 
 impl Hub {
-    pub(super) fn new(settings: StoreSettings, now: Instant) -> Self {
+    pub(super) fn new(settings: StoreSettings, clock: fn() -> Instant) -> Self {
         Self {
             settings,
             spaces: HashMap::new(),
             outlets: HashMap::new(),
             dirty: BTreeSet::new(),
-            expiry_at: now + EXPIRY_EVERY,
+            expiry_at: clock() + EXPIRY_EVERY,
+            clock,
         }
     }
 
@@ -117,8 +119,15 @@ impl Hub {
                 let _ = reply_tx.send(found);
             }
         }
-        if self.spaces.get(&space).is_some_and(|space| space.flush_at().is_some()) {
-            self.dirty.insert(space);
+        self.settle(space);
+    }
+
+    fn settle(&mut self, name: String) {
+        if let Some(space) = self.spaces.get_mut(&name)
+            && space.flush_at().is_some()
+        {
+            space.settle((self.clock)());
+            self.dirty.insert(name);
         }
     }
 

@@ -55,6 +55,12 @@ impl Access {
     }
 }
 
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    since: Instant,
+    last: Instant,
+}
+
 /// A space and all who are in it.
 pub(super) struct Space {
     name: String,
@@ -67,8 +73,8 @@ pub(super) struct Space {
     dirty: HashMap<Key, (String, u64)>,
     /// Sessions that are owed a message although nothing they watch was written.
     owed: BTreeSet<String>,
-    /// Since when something waits to be told.
-    dirty_since: Option<Instant>,
+    /// Since when something waits to be told, and when the last of it came.
+    waiting: Option<Waiting>,
     fresh: fn() -> String,
 }
 
@@ -82,7 +88,7 @@ impl Space {
             watchers: HashMap::new(),
             dirty: HashMap::new(),
             owed: BTreeSet::new(),
-            dirty_since: None,
+            waiting: None,
             fresh,
         }
     }
@@ -132,7 +138,7 @@ impl Space {
                     for revision in &applied.revisions {
                         self.dirty.insert(revision.key.clone(), (session_id.to_owned(), applied.seq));
                     }
-                    self.dirty_since.get_or_insert(now);
+                    self.owe(now);
                 }
                 Ok(wire::receipt(&applied))
             }
@@ -141,7 +147,7 @@ impl Space {
                 session.missed.extend(commit.entities().cloned());
                 session.pending_caught_up = session.pending_caught_up.max(commit.local_seq);
                 self.owed.insert(session_id.to_owned());
-                self.dirty_since.get_or_insert(now);
+                self.owe(now);
                 let conflict = WireError::new("ConflictError", error.to_string());
                 Err(conflict.with("retryAfterSeq", self.store.seq()))
             }
@@ -220,7 +226,7 @@ impl Space {
         for revision in applied.revisions {
             self.dirty.insert(revision.key, (String::new(), applied.seq));
         }
-        self.dirty_since.get_or_insert(now);
+        self.owe(now);
         Ok(applied.seq)
     }
 
@@ -235,12 +241,23 @@ impl Space {
 
     /// When [`Space::flush`] is worth while if nothing more comes in, and when even if more does.
     pub(super) fn flush_at(&self) -> Option<(Instant, Instant)> {
-        self.dirty_since.map(|since| (since + COLLECT, since + COLLECT_MAX))
+        self.waiting.map(|Waiting { since, last }| (last + COLLECT, since + COLLECT_MAX))
+    }
+
+    /// A request is done. Writing may have taken longer than commits are collected, so that time begins now.
+    pub(super) fn settle(&mut self, now: Instant) {
+        if let Some(waiting) = &mut self.waiting {
+            waiting.last = now;
+        }
+    }
+
+    fn owe(&mut self, now: Instant) {
+        self.waiting.get_or_insert(Waiting { since: now, last: now });
     }
 
     /// Tells the sessions what was written since the last time.
     pub(super) fn flush(&mut self, outbox: &mut Outbox) {
-        self.dirty_since = None;
+        self.waiting = None;
         let dirty = std::mem::take(&mut self.dirty);
         let mut touched = std::mem::take(&mut self.owed);
         touched.extend(dirty.keys().filter_map(|key| self.watchers.get(key)).flatten().cloned());

@@ -91,13 +91,13 @@ mod tests {
     fn a_reader_that_leaves_large_messages_is_given_up_too() {
         let end = CancellationToken::new();
         let (outlet, mut messages_rx) = outlet(end.clone());
-        let large = Data::Text("x".repeat(MESSAGES_BYTES_MAX / 2));
-        outlet.send(&large);
-        outlet.send(&large);
+        outlet.queued_bytes.store(MESSAGES_BYTES_MAX, Ordering::Relaxed);
+        outlet.send(&Data::Null);
         assert!(!end.is_cancelled());
-        drop(messages_rx.try_recv().unwrap());
-        drop(messages_rx.try_recv().unwrap());
-        (0..4).for_each(|_| outlet.send(&large));
+        assert_eq!(messages_rx.try_recv().unwrap().take_text(), "fvj1:null");
+        assert_eq!(outlet.queued_bytes.load(Ordering::Relaxed), MESSAGES_BYTES_MAX);
+        outlet.queued_bytes.store(MESSAGES_BYTES_MAX + 1, Ordering::Relaxed);
+        outlet.send(&Data::Null);
         assert!(end.is_cancelled());
     }
 }

@@ -52,7 +52,7 @@ impl Peers {
             vec![Background::new(move |host| serve_embedded(engine, admission, asks_rx, host))];
         let mut named = BTreeMap::new();
         for (name, peer) in peers {
-            let (way, work) = link(settings(name, peer), Client::new(manner(peer)));
+            let (way, work) = link(settings(name, peer), |_| Client::new(manner(peer)));
             named.insert(name.clone(), Way::Peer(way));
             background.push(work);
         }

@@ -1,13 +1,12 @@
 //! One session with a server: what it asks, what is under way, and what it was told.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::super::codec::{Data, object};
 use super::Signer;
 use super::ask::{Ask, ClientError, Reply};
-use super::mailbox::{Mailbox, identity};
+use super::watching::Watching;
 
 /// How long a refused commit waits for what it missed. The server sends that within half a second; one that never
 /// does must not hold the script up.
@@ -62,16 +61,6 @@ struct Refused {
     until: Instant,
     error: ClientError,
     reply_tx: Reply,
-}
-
-#[derive(Debug)]
-struct Watching {
-    watches: Data,
-    mailbox: Arc<Mailbox>,
-    /// Who waits for the first sync.
-    first_tx: Option<Reply>,
-    /// The versions that the script knows: what it knows is not told again, whatever the server sends.
-    known: BTreeMap<(String, String), (u64, bool)>,
 }
 
 /// A session.
@@ -160,8 +149,7 @@ impl Replica {
                     .insert(self.next_local_seq, Outstanding { commit, reply_tx, is_sent: false });
             }
             Ask::Watch { watches, mailbox, reply_tx, .. } => {
-                let (first_tx, known) = (Some(reply_tx), BTreeMap::new());
-                self.watching = Some(Watching { watches, mailbox, first_tx, known });
+                self.watching = Some(Watching::new(watches, mailbox, reply_tx));
                 self.is_watch_due = true;
             }
             Ask::Unwatch { .. } => {
@@ -285,8 +273,11 @@ impl Replica {
         } else {
             self.is_watch_due |= self.watching.is_some();
             // The mark that refused commits wait for went with the old session; what it announced comes anew.
-            self.caught_up = self.next_local_seq;
+            self.caught_up = 0;
+            self.release(|_, _| true);
         }
+        // The opening said what was seen.
+        self.acked_seq = self.seen_seq;
         self.note_caught_up(&opened);
         self.opens.drain(..).for_each(|reply_tx| {
             let _ = reply_tx.send(Ok(opened.clone()));
@@ -346,12 +337,7 @@ impl Replica {
     /// Takes in what the server says has changed, and passes on what is new to the script.
     pub(super) fn integrate(&mut self, sync: &Data) {
         if let Some(watching) = &mut self.watching {
-            let news = watching.note(sync);
-            let removes = sync.get("removes").and_then(Data::as_list).unwrap_or_default().to_vec();
-            if !news.is_empty() || !removes.is_empty() {
-                let to_seq = sync.get("toSeq").and_then(Data::as_u64).unwrap_or(0);
-                watching.mailbox.put(news, removes, to_seq);
-            }
+            watching.tell(sync);
         }
         self.seen(sync);
         self.note_caught_up(sync);
@@ -401,7 +387,6 @@ impl Replica {
     /// The connection is gone. Commits and watches wait for the next one.
     pub(super) fn disconnected(&mut self) {
         self.phase = Phase::Closed;
-        self.acked_seq = 0;
         self.outstanding.retain(|_, outstanding| !outstanding.reply_tx.is_closed() || outstanding.is_sent);
         self.outstanding.values_mut().for_each(|outstanding| outstanding.is_sent = false);
         let gone = ClientError::connection("the connection to the memory server was lost");
@@ -431,30 +416,5 @@ impl Replica {
         for reply_tx in queries.chain(std::mem::take(&mut self.opens)) {
             let _ = reply_tx.send(Err(error.clone()));
         }
-    }
-}
-
-impl Watching {
-    /// Notes what the server tells; what the script does not know yet is given back.
-    fn note(&mut self, sync: &Data) -> Vec<Data> {
-        let upserts = sync.get("upserts").and_then(Data::as_list).unwrap_or_default();
-        let version = |upsert: &Data| {
-            let seq = upsert.get("seq").and_then(Data::as_u64).unwrap_or(0);
-            (seq, upsert.get("deleted").and_then(Data::as_bool).unwrap_or(false))
-        };
-        let mut is_news =
-            |upsert: &Data| self.known.insert(identity(upsert), version(upsert)) != Some(version(upsert));
-        let news = upserts.iter().filter(|upsert| is_news(upsert)).cloned().collect();
-        for remove in sync.get("removes").and_then(Data::as_list).unwrap_or_default() {
-            self.known.remove(&identity(remove));
-        }
-        news
-    }
-
-    /// After a new start of the watch: what is not in it any more is not known any more.
-    fn forget_missing(&mut self, sync: &Data) {
-        let upserts = sync.get("upserts").and_then(Data::as_list).unwrap_or_default();
-        let present: BTreeSet<_> = upserts.iter().map(identity).collect();
-        self.known.retain(|known, _| present.contains(known));
     }
 }

@@ -167,6 +167,18 @@ fn commits_are_collected_and_told_to_those_who_watch() {
 }
 
 #[test]
+fn a_burst_is_collected_until_it_pauses_but_not_for_ever() {
+    let mut room = Room::new();
+    room.open(1, json!({"sessionId": "a"})).unwrap();
+    let start = room.now;
+    assert_eq!(room.space.flush_at(), None);
+    room.set(1, "a", "of:x", json!(1));
+    room.space.settle(start + Duration::from_millis(400));
+    room.set(1, "a", "of:x", json!(2));
+    assert_eq!(room.space.flush_at(), Some((start + Duration::from_millis(405), start + COLLECT_MAX)));
+}
+
+#[test]
 fn nobody_hears_its_own_words() {
     let mut room = Room::new();
     room.open(1, json!({"sessionId": "a"})).unwrap();

@@ -196,6 +196,8 @@ fn accepted_means_on_the_disk_unless_said_otherwise() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     /// What is read through the cache, from the tables, and from a plain model is the same.
     #[test]
     fn the_store_agrees_with_a_model(steps in prop::collection::vec((0_u8..4, "[xy]"), 1..60)) {
