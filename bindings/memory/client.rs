@@ -114,6 +114,8 @@ impl Client {
             .map(|(key, _)| key.clone())
             .collect();
         unfinished.into_iter().for_each(|key| self.want(key, out));
+        // Some were asked for before the greeting was answered.
+        self.open_next(out);
     }
 
     /// A greeting or an opening may say what the next opening is to be signed with.

@@ -259,14 +259,23 @@ impl Scripts {
                 return Err(told(error));
             }
         };
-        let stop = CancellationToken::new();
-        tokio::spawn(deliver(mailbox, on_sync, stop.clone(), watch));
+        let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
+        let delivering = deliver(mailbox, on_sync, stop.clone(), watch);
+        let on_end = ended.clone().drop_guard();
+        tokio::spawn(async move {
+            delivering.await;
+            drop(on_end);
+        });
         // Released or called, the function ends the watch.
-        let (guard, called) = (stop.clone().drop_guard(), stop);
+        let (stopping, guard) = (stop.clone(), stop.drop_guard());
         let unwatch = handler(move |_, _| {
-            let _ = &guard;
-            called.cancel();
-            async { Ok(Value::Null) }
+            stopping.cancel();
+            let _held = &guard;
+            let ended = ended.clone();
+            async move {
+                ended.cancelled().await;
+                Ok(Value::Null)
+            }
         });
         Ok(json!({"sync": sync.to_plain(), "unwatch": call.provide("unwatch", unwatch)}))
     }

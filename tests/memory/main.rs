@@ -1,9 +1,11 @@
 //! memory/v2 against the real server: the vectors in each dialect, and what the package promises beyond them.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
 mod behaviour;
 mod matching;
 mod peer;
+mod process;
+mod scripts;
 #[path = "../support/mod.rs"]
 mod support;
 mod vectors;

@@ -126,6 +126,21 @@ fn a_session_is_opened_when_it_is_needed_and_signed_with_what_the_server_said() 
 }
 
 #[test]
+fn what_is_asked_before_the_greeting_is_answered_waits_for_it() {
+    let mut scene = Scene::new();
+    scene.client.on_open(scene.now, &mut scene.out);
+    scene.sent();
+    let mut answer = scene.query();
+    assert!(scene.sent().is_empty());
+    scene.receive(json!({"type": "hello.ok", "protocol": "memory", "flags": {}}));
+    let opening = scene.open(false);
+    assert_eq!(opening["invocation"].get("challenge"), None);
+    let query = scene.one();
+    scene.answer(&query, "ok", json!({}));
+    assert!(settled(&mut answer).is_ok());
+}
+
+#[test]
 fn a_commit_outlives_the_connection_and_is_sent_again_as_it_was() {
     let mut scene = Scene::new();
     scene.connect();
