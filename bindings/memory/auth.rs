@@ -125,7 +125,6 @@ fn check_freshness(invocation: &Data, expected: &Expected<'_>) -> Result<(), Aut
     match invocation.get("exp") {
         Some(expiry) => {
             let expiry = expiry.as_f64().ok_or(AuthError::Mismatch("exp"))?;
-            #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 are exact for a long time")]
             let oldest = expected.now_seconds.saturating_sub(CLOCK_SKEW_SECONDS_MAX) as f64;
             if expiry < oldest {
                 return Err(AuthError::Expired);

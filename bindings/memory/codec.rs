@@ -145,7 +145,6 @@ impl Data {
             return Self::special("-0");
         }
         if number.fract() == 0.0 && number.abs() <= EXACT_INTEGER_MAX {
-            #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and exact")]
             return Self::Number(Number::from(number as i64));
         }
         match Number::from_f64(number) {

@@ -128,7 +128,7 @@ pub(super) fn handlers(peers: Arc<Peers>) -> Handlers {
 
 impl Scripts {
     fn mounted(&self, place: &Place, call: &Call) -> Result<Mounted, BindingError> {
-        Ok(self.peers.mounted(&place.space, &call.session.principal.name).map_err(told)?)
+        self.peers.mounted(&place.space, &call.session.principal.name).map_err(told)
     }
 
     async fn open(self, place: Place, call: Call) -> Result<Value, BindingError> {

@@ -124,14 +124,14 @@ proptest! {
 
     #[test]
     fn an_encoding_is_no_deeper_than_counted(data in any_data()) {
-        fn levels(value: &serde_json::Value) -> usize {
+        fn levels(value: &Value) -> usize {
             match value {
-                serde_json::Value::Array(items) => 1 + items.iter().map(levels).max().unwrap_or(0),
-                serde_json::Value::Object(members) => 1 + members.values().map(levels).max().unwrap_or(0),
+                Value::Array(items) => 1 + items.iter().map(levels).max().unwrap_or(0),
+                Value::Object(members) => 1 + members.values().map(levels).max().unwrap_or(0),
                 _ => 0,
             }
         }
-        let wire: serde_json::Value = serde_json::from_str(&data.to_stored()).unwrap();
+        let wire: Value = serde_json::from_str(&data.to_stored()).unwrap();
         prop_assert!(levels(&wire) <= data.depth());
     }
 
