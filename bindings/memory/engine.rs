@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::time::Instant;
 
+use parking_lot::Mutex;
+
 use super::hub::{Hub, Job, StoreSettings, Task};
 use super::machine::Connection;
 
@@ -28,7 +30,15 @@ pub(super) struct Busy;
 
 struct Worker {
     jobs_tx: SyncSender<(Job, usize)>,
-    queued_bytes: Arc<AtomicUsize>,
+    load: Arc<Load>,
+}
+
+/// What a thread and those who give it work both look at.
+#[derive(Default)]
+struct Load {
+    queued_bytes: AtomicUsize,
+    /// Connections that ended while the queue was full. They count after all that is in it.
+    late: Mutex<Vec<Connection>>,
 }
 
 /// All spaces. Cheap to clone; the threads end with the last one.
@@ -65,37 +75,42 @@ impl Engine {
     /// A connection is gone.
     pub(super) fn disconnected(&self, connection: Connection) {
         for worker in self.workers.iter() {
-            let job = Job { space: String::new(), task: Task::Disconnected { connection } };
-            // Only a thread that is gone itself does not hear of it: the queue is longer than its bytes allow.
-            let _ = worker.jobs_tx.try_send((job, 0));
+            if worker.jobs_tx.try_send((disconnected(connection), 0)).is_err() {
+                worker.load.late.lock().push(connection);
+            }
         }
     }
 }
 
 impl Worker {
     fn submit(&self, job: Job, bytes: usize) -> Result<(), Busy> {
-        if self.queued_bytes.fetch_add(bytes, Ordering::Relaxed) > JOBS_BYTES_MAX
+        let queued_bytes = &self.load.queued_bytes;
+        if queued_bytes.fetch_add(bytes, Ordering::Relaxed) > JOBS_BYTES_MAX
             || self.jobs_tx.try_send((job, bytes)).is_err()
         {
-            self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
             return Err(Busy);
         }
         Ok(())
     }
 }
 
+fn disconnected(connection: Connection) -> Job {
+    Job { space: String::new(), task: Task::Disconnected { connection } }
+}
+
 fn worker(settings: StoreSettings) -> Result<Worker, std::io::Error> {
     let (jobs_tx, jobs_rx) = sync_channel(JOBS_QUEUED_MAX);
-    let queued_bytes = Arc::new(AtomicUsize::new(0));
-    let done_bytes = Arc::clone(&queued_bytes);
+    let load = Arc::new(Load::default());
+    let worker = Worker { jobs_tx, load: Arc::clone(&load) };
     std::thread::Builder::new().name("memory".to_owned()).spawn(move || {
-        run(&mut Hub::new(settings, Instant::now), &jobs_rx, &done_bytes);
+        run(&mut Hub::new(settings, Instant::now), &jobs_rx, &load);
     })?;
-    Ok(Worker { jobs_tx, queued_bytes })
+    Ok(worker)
 }
 
 /// Jobs first; what is to be told waits until there are none, or until it is overdue.
-fn run(hub: &mut Hub, jobs_rx: &Receiver<(Job, usize)>, done_bytes: &AtomicUsize) {
+fn run(hub: &mut Hub, jobs_rx: &Receiver<(Job, usize)>, load: &Load) {
     loop {
         let job = match jobs_rx.try_recv() {
             Ok(job) => Some(job),
@@ -112,10 +127,43 @@ fn run(hub: &mut Hub, jobs_rx: &Receiver<(Job, usize)>, done_bytes: &AtomicUsize
         let is_idle = job.is_none();
         if let Some((job, bytes)) = job {
             hub.handle(job, now);
-            done_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            load.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        if is_idle {
+            let late = std::mem::take(&mut *load.late.lock());
+            late.into_iter().for_each(|connection| hub.handle(disconnected(connection), now));
         }
         if is_idle || hub.overdue_at().is_some_and(|at| at <= now) {
             hub.wake(now);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn idle_worker(capacity: usize) -> (Worker, Receiver<(Job, usize)>) {
+        let (jobs_tx, jobs_rx) = sync_channel(capacity);
+        (Worker { jobs_tx, load: Arc::default() }, jobs_rx)
+    }
+
+    #[test]
+    fn work_is_taken_up_to_the_bytes_that_may_wait() {
+        let (worker, _jobs_rx) = idle_worker(8);
+        assert_eq!(worker.submit(disconnected(1), JOBS_BYTES_MAX), Ok(()));
+        assert_eq!(worker.submit(disconnected(1), 1), Ok(()));
+        assert_eq!(worker.submit(disconnected(1), 1), Err(Busy));
+        assert_eq!(worker.load.queued_bytes.load(Ordering::Relaxed), JOBS_BYTES_MAX + 1);
+    }
+
+    #[test]
+    fn a_connection_that_ends_while_the_queue_is_full_is_noted_all_the_same() {
+        let (worker, _jobs_rx) = idle_worker(1);
+        let load = Arc::clone(&worker.load);
+        let engine = Engine { workers: Arc::new([worker]), connections: Arc::default() };
+        engine.disconnected(1);
+        engine.disconnected(2);
+        assert_eq!(*load.late.lock(), [2]);
     }
 }

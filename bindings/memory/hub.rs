@@ -232,3 +232,51 @@ impl Hub {
 fn fresh() -> String {
     uuid::Uuid::new_v4().to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio_util::sync::CancellationToken;
+
+    use super::super::outlet::outlet;
+    use super::*;
+
+    fn open(hub: &mut Hub, space: &str, outlet: &Outlet) {
+        let opening = Opening::new(1, None, &Data::Null);
+        let (request_id, outlet) = ("r".to_owned(), outlet.clone());
+        let task = Task::Open { request_id, opening, outlet, session_open: Data::Null };
+        hub.handle(Job { space: space.to_owned(), task }, Instant::now());
+    }
+
+    #[test]
+    fn spaces_are_opened_up_to_the_limit() {
+        let mut hub = Hub::new(StoreSettings::default(), Instant::now);
+        let (outlet, mut messages_rx) = outlet(CancellationToken::new());
+        (0..SPACES_OPEN_MAX).for_each(|number| open(&mut hub, &number.to_string(), &outlet));
+        assert_eq!(hub.spaces.len(), SPACES_OPEN_MAX);
+        (0..SPACES_OPEN_MAX)
+            .for_each(|_| assert!(messages_rx.try_recv().unwrap().take_text().contains("\"ok\"")));
+        open(&mut hub, "one more", &outlet);
+        assert!(messages_rx.try_recv().unwrap().take_text().contains("RateLimitError"));
+    }
+
+    #[test]
+    fn a_file_is_closed_when_the_last_session_is_gone_and_a_space_in_memory_is_not() {
+        let folder = std::env::temp_dir().join(format!("scomp-hub-{}", uuid::Uuid::new_v4()));
+        std::fs::create_dir_all(&folder).unwrap();
+        for (settings, left) in [
+            (StoreSettings { folder: Some(folder.clone()), ..StoreSettings::default() }, 0),
+            (StoreSettings::default(), 1),
+        ] {
+            let mut hub = Hub::new(settings, Instant::now);
+            let (outlet, _messages_rx) = outlet(CancellationToken::new());
+            open(&mut hub, "s", &outlet);
+            let task = Task::Disconnected { connection: 1 };
+            hub.handle(Job { space: String::new(), task }, Instant::now());
+            hub.wake(Instant::now() + Duration::from_secs(29));
+            assert_eq!(hub.spaces.len(), 1);
+            hub.wake(Instant::now() + Duration::from_secs(61));
+            assert_eq!(hub.spaces.len(), left);
+        }
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -18,6 +18,9 @@ pub(super) const SCHEMA_NODES_MAX: usize = 100_000;
 /// Most conjunctions that one place unfolds into: unions multiply, and a real one has some tens.
 pub(super) const ALTERNATIVES_MAX: usize = 1_000;
 
+/// The type of what is reached but not looked into.
+const OPAQUE_TYPE: &str = "unknown";
+
 /// Why a schema cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SchemaError {
@@ -46,6 +49,13 @@ struct Node {
     prefix_items: Vec<Place>,
     all_of: Vec<Place>,
     any_of: Vec<Place>,
+}
+
+impl Node {
+    /// Whether it is about a value as one thing, whatever that is.
+    fn is_opaque(&self) -> bool {
+        self.types.as_ref().is_some_and(|types| types.iter().any(|name| name == OPAQUE_TYPE))
+    }
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -101,6 +111,11 @@ impl Schemas {
         Ok(vec![place])
     }
 
+    /// Whether there is any value that it lets through; a link with another one is not gone through.
+    pub(super) fn is_open(&mut self, conjunction: &Conjunction) -> Result<bool, SchemaError> {
+        Ok(!self.unfold(conjunction)?.is_empty())
+    }
+
     /// What remains to be said of a value: the alternatives whose types it has.
     pub(super) fn apply(
         &mut self,
@@ -121,6 +136,7 @@ impl Schemas {
     /// What applies to a member of an object to which `alternatives` apply.
     pub(super) fn member(&self, alternatives: &BTreeSet<Conjunction>, key: &str) -> BTreeSet<Conjunction> {
         let below = |node: &Node| match (&node.properties, node.additional) {
+            _ if node.is_opaque() => Below::Unmentioned,
             (Some(properties), additional) => match properties.get(key).copied().or(additional) {
                 Some(place) => Below::Place(place),
                 None => Below::Unmentioned,
@@ -134,6 +150,7 @@ impl Schemas {
     /// What applies to an item of a list to which `alternatives` apply.
     pub(super) fn item(&self, alternatives: &BTreeSet<Conjunction>, index: usize) -> BTreeSet<Conjunction> {
         let below = |node: &Node| match node.prefix_items.get(index).copied().or(node.items) {
+            _ if node.is_opaque() => Below::Unmentioned,
             Some(place) => Below::Place(place),
             None => Below::Open,
         };
@@ -170,7 +187,11 @@ impl Schemas {
     fn admits(&self, place: Place, value: &Data) -> bool {
         let (Some(node), Some(actual)) = (self.node(place), type_of(value)) else { return true };
         node.types.as_ref().is_none_or(|types| {
-            types.iter().any(|name| name == actual || (name == "integer" && actual == "number"))
+            types.iter().any(|name| match name.as_str() {
+                "integer" => actual == "number",
+                OPAQUE_TYPE => true,
+                name => name == actual,
+            })
         })
     }
 
@@ -326,7 +347,7 @@ impl<'a> Compiler<'a> {
         if let Some(reference) = schema.get("$ref").and_then(Data::as_str) {
             node.all_of.push(self.reference(reference)?);
         }
-        node.verdict = verdict(&node);
+        node.verdict = if admits_nothing(schema) { Verdict::False } else { verdict(&node) };
         Ok(node)
     }
 
@@ -360,13 +381,20 @@ fn verdict(node: &Node) -> Verdict {
         || node.items.is_some()
         || !node.prefix_items.is_empty();
     match (says_itself, node.all_of.is_empty() && node.any_of.is_empty()) {
-        _ if node.types.as_ref().is_some_and(|types| types.iter().any(|name| name == "unknown")) => {
-            Verdict::False
-        }
         (true, _) => Verdict::Own,
         (false, true) => Verdict::True,
         (false, false) => Verdict::Branches,
     }
+}
+
+/// Whether it is the negation of everything, or a cell that is only passed on.
+fn admits_nothing(schema: &Data) -> bool {
+    let negated = schema.get("not");
+    let of_all =
+        negated.is_some_and(|not| *not == Data::Bool(true) || not.as_map().is_some_and(BTreeMap::is_empty));
+    let cell = schema.get("asCell").and_then(Data::as_list).and_then(<[Data]>::first);
+    let kind = cell.and_then(|cell| cell.as_str().or_else(|| cell.get("kind").and_then(Data::as_str)));
+    of_all || kind == Some("opaque")
 }
 
 fn types(schema: &Data) -> Option<Vec<String>> {

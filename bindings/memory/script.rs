@@ -6,14 +6,15 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
 use super::super::Handlers;
-use super::client::{Ask, ClientError, Mailbox, Mounted};
+use super::client::{Ask, ClientError, Mounted};
 use super::codec::{Data, object};
 use super::peers::Peers;
-use crate::binding::{BindingError, Call, FunctionRef, handler, typed};
+use crate::binding::{BindingError, Call, FunctionRef, typed};
 use crate::rpc::Kind;
+
+mod watch;
 
 /// How often an update is tried against others that write the same document.
 /// Each time one of them got through, so with fewer writers than this everybody does.
@@ -90,15 +91,6 @@ struct UpdateInput {
     id: String,
     #[serde(rename = "fn")]
     change: Value,
-}
-
-#[derive(Deserialize)]
-struct WatchInput {
-    #[serde(flatten)]
-    place: Place,
-    watches: Value,
-    #[serde(rename = "onSync")]
-    on_sync: Value,
 }
 
 /// All handlers.
@@ -243,51 +235,6 @@ impl Scripts {
         self.commit(&input.place, call, Data::List(vec![operation]), Data::List(vec![read])).await
     }
 
-    async fn watch(self, input: WatchInput, call: Call) -> Result<Value, BindingError> {
-        let on_sync = function(&call, &input.on_sync, "onSync")?;
-        let at = self.mounted(&input.place, &call)?;
-        let number = self.take_number();
-        let mailbox = Arc::new(Mailbox::default());
-        let watch = Watch { scripts: self.clone(), at: at.clone(), peer: input.place.peer.clone(), number };
-        let (watches, first_mailbox) = (Data::from_plain(input.watches), Arc::clone(&mailbox));
-        let ask = |reply_tx| Ask::Watch { at, number, watches, mailbox: first_mailbox, reply_tx };
-        let sync = self.peers.ask(input.place.peer.as_deref(), ask).await;
-        let sync = match sync {
-            Ok(sync) => sync,
-            Err(error) => {
-                watch.end().await;
-                return Err(told(error));
-            }
-        };
-        let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
-        let delivering = deliver(mailbox, on_sync, stop.clone(), watch);
-        let on_end = ended.clone().drop_guard();
-        tokio::spawn(async move {
-            delivering.await;
-            drop(on_end);
-        });
-        // Released or called, the function ends the watch.
-        let (stopping, guard) = (stop.clone(), stop.drop_guard());
-        let unwatch = handler(move |_, _| {
-            stopping.cancel();
-            let _held = &guard;
-            let ended = ended.clone();
-            async move {
-                ended.cancelled().await;
-                Ok(Value::Null)
-            }
-        });
-        Ok(json!({"sync": sync.to_plain(), "unwatch": call.provide("unwatch", unwatch)}))
-    }
-
-    fn take_number(&self) -> u64 {
-        let mut used = self.watches.lock();
-        let number = (1..).zip(used.iter()).find(|(free, taken)| free != *taken).map(|(free, _)| free);
-        let number = number.unwrap_or(used.len() as u64 + 1);
-        used.insert(number);
-        number
-    }
-
     async fn ask_query(&self, place: &Place, call: &Call, query: Data) -> Result<Data, ClientError> {
         let at = self.peers.mounted(&place.space, &call.session.principal.name)?;
         self.peers.ask(place.peer.as_deref(), |reply_tx| Ask::Query { at, query, reply_tx }).await
@@ -327,42 +274,6 @@ impl Scripts {
 struct Found {
     seq: u64,
     document: Option<Data>,
-}
-
-/// A watch that goes on.
-struct Watch {
-    scripts: Scripts,
-    at: Mounted,
-    peer: Option<String>,
-    number: u64,
-}
-
-impl Watch {
-    async fn end(self) {
-        let Self { scripts, at, peer, number } = self;
-        // A server that is not there is not told, and has nothing to forget.
-        let _ = scripts.peers.tell(peer.as_deref(), Ask::Unwatch { at, number }).await;
-        scripts.watches.lock().remove(&number);
-    }
-}
-
-/// Calls the script with what changes, until it wants no more or its session is over.
-async fn deliver(mailbox: Arc<Mailbox>, on_sync: FunctionRef, stop: CancellationToken, watch: Watch) {
-    let deliver = async {
-        loop {
-            let sync = mailbox.take().await;
-            // A script that fails on one message is told the next one all the same.
-            if let Err(error) = on_sync.call(vec![sync.to_plain()], 0).await {
-                tracing::debug!(?error, "a script failed at what it watches");
-            }
-        }
-    };
-    tokio::select! {
-        () = deliver => {}
-        () = stop.cancelled() => {}
-        () = on_sync.gone() => {}
-    }
-    watch.end().await;
 }
 
 fn undefined() -> Value {

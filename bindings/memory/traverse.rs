@@ -226,7 +226,9 @@ impl<'a, D: Documents> Walk<'a, D> {
         self.step()?;
         if let Some(link) = Link::in_data(value) {
             for schema in schemas {
-                self.follow(entity, &link, &[], Some(schema))?;
+                if self.graph.schemas.is_open(schema)? {
+                    self.follow(entity, &link, &[], Some(schema))?;
+                }
             }
             return self.target_fits(entity, &link, schemas);
         }

@@ -113,7 +113,8 @@ impl Replica {
 
     /// Whether it has to be open without being asked for anything new.
     pub(super) fn is_needed(&self) -> bool {
-        self.watching.is_some() || !self.outstanding.is_empty()
+        let is_watching = self.watching.as_ref().is_some_and(|watching| !watching.is_abandoned());
+        is_watching || !self.outstanding.is_empty()
     }
 
     /// Whether it was refused, so that nothing will ever come of it.

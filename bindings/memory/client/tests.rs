@@ -242,6 +242,19 @@ async fn a_watch_is_restored_and_what_is_known_is_not_told_again() {
 }
 
 #[test]
+fn a_watch_that_was_let_go_while_the_server_was_away_is_not_restored() {
+    let mut scene = Scene::new();
+    let mailbox = Arc::new(Mailbox::default());
+    scene.connect();
+    let _first = scene.watch(&mailbox);
+    scene.open(false);
+    scene.drop_connection();
+    drop(mailbox);
+    scene.connect();
+    assert!(scene.sent().is_empty());
+}
+
+#[test]
 fn a_session_that_was_taken_over_fails_its_commits_and_is_opened_anew_when_needed() {
     let mut scene = Scene::new();
     scene.connect();

@@ -23,6 +23,11 @@ impl Watching {
         Self { watches, mailbox, first_tx: Some(first_tx), known: BTreeMap::new() }
     }
 
+    /// Whether nobody reads the mailbox any more: the script let go while the server could not be told.
+    pub(super) fn is_abandoned(&self) -> bool {
+        Arc::strong_count(&self.mailbox) == 1
+    }
+
     /// Notes what the server tells; what the script does not know yet is given back.
     pub(super) fn note(&mut self, sync: &Data) -> Vec<Data> {
         let mut news = Vec::new();

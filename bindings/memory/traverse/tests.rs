@@ -103,6 +103,22 @@ fn the_schema_of_a_link_narrows_an_open_query() {
 }
 
 #[test]
+fn a_link_is_gone_through_before_its_target_is_judged_but_not_where_nothing_is_allowed() {
+    let documents =
+        json!({"r": {"value": {"a": link("a")}}, "a": {"value": {"b": link("b")}}, "b": {"value": 1}});
+    let of = |schema: Value| reached(documents.clone(), "r", &[], json!({"properties": {"a": schema}}));
+    assert_eq!(of(json!(true)), ["a", "b", "r"]);
+    assert_eq!(of(json!({"type": "string"})), ["a", "r"]);
+    assert_eq!(of(json!({"type": "unknown"})), ["a", "r"]);
+    assert_eq!(of(json!({"asCell": true, "type": "object"})), ["a", "b", "r"]);
+    for nothing in
+        [json!(false), json!({"not": true}), json!({"$ref": "#/none"}), json!({"asCell": ["opaque"]})]
+    {
+        assert_eq!(of(nothing.clone()), ["r"], "{nothing}");
+    }
+}
+
+#[test]
 fn metadata_is_followed_whatever_the_schema_and_the_source_is_not() {
     let documents = json!({
         "r": {"value": 1, "pattern": link("p"), "source": {"/": "s"}, "internal": [{"link": link("i")}], "cfc": {"schemaHash": "h"}},
@@ -176,13 +192,24 @@ fn a_link_that_makes_its_own_way_longer_ends_at_the_limit() {
 
 #[test]
 fn more_documents_than_allowed_are_refused() {
-    let wide = |count: usize| {
-        let links: Vec<Value> = (1..count).map(|number| link(&number.to_string())).collect();
-        run(&mut Shelf::of(json!({"r": {"value": links}})), "r", &[], json!(true))
-            .map(|graph| graph.tracked().len())
-    };
-    assert_eq!(wide(TRACKED_MAX).unwrap(), TRACKED_MAX);
-    assert!(matches!(wide(TRACKED_MAX + 1), Err(TraverseError::TooWide)));
+    let (mut graph, mut shelf, path) = (Graph::default(), Shelf::default(), Path::new());
+    let roots: Vec<Entity> =
+        (0..=TRACKED_MAX).map(|number| Entity::new(number.to_string(), Scope::Space)).collect();
+    let (last, allowed) = roots.split_last().unwrap();
+    graph.add_roots("here", &mut shelf, allowed.iter().map(|root| (root, &path, None))).unwrap();
+    assert_eq!(graph.tracked().len(), TRACKED_MAX);
+    let refused = graph.add_roots("here", &mut shelf, [(last, &path, None)]);
+    assert!(matches!(refused, Err(TraverseError::TooWide)));
+}
+
+#[test]
+fn more_ways_into_documents_than_allowed_are_refused() {
+    let (mut graph, mut shelf, root) = (Graph::default(), Shelf::default(), Entity::new("r", Scope::Space));
+    let paths: Vec<Path> = (0..=ENTRIES_MAX).map(|number| vec![number.to_string()]).collect();
+    let (last, allowed) = paths.split_last().unwrap();
+    graph.add_roots("here", &mut shelf, allowed.iter().map(|path| (&root, path, None))).unwrap();
+    let refused = graph.add_roots("here", &mut shelf, [(&root, last, None)]);
+    assert!(matches!(refused, Err(TraverseError::TooWide)));
 }
 
 #[test]
