@@ -4,6 +4,7 @@
 //! of the answer. Everything here is JSON in and JSON out; the HTTP between them is in `call`.
 
 mod anthropic;
+pub(crate) mod call;
 mod openai;
 pub(crate) mod sse;
 
@@ -41,16 +42,6 @@ pub(crate) enum Message {
     User(String),
     Assistant { text: String, tool_uses: Vec<ToolUse> },
     ToolResults(Vec<ToolResult>),
-}
-
-impl Message {
-    /// Its plain text, by which its tokens are estimated.
-    pub(crate) fn text(&self) -> &str {
-        match self {
-            Self::User(text) | Self::Assistant { text, .. } => text,
-            Self::ToolResults(_) => "",
-        }
-    }
 }
 
 /// A tool as a model is told of it.
