@@ -95,7 +95,7 @@ impl ScriptAgent {
         match outcome {
             Ok(Value::String(text)) if !text.is_empty() => relay.pass_on(Event::Text(text)).await?,
             Ok(_) => {}
-            Err(error) => return Err(AgentError::Failed(error.into_object().message)),
+            Err(error) => return Err(AgentError::Failed(error.own_message().to_owned())),
         }
         Ok(relay.text)
     }

@@ -54,7 +54,7 @@ impl Gateways {
             let dial = Dial { url, message_bytes_max: MESSAGE_BYTES_MAX, ..Dial::default() };
             let token = token.filter(|token| !token.is_empty());
             let caller = Caller::new(&name, token.clone());
-            let (link, work) = link(LinkSettings::new(&name, dial.clone()), caller);
+            let (link, work) = link(LinkSettings::new(&name, dial.clone()), |_| caller);
             background.push(work);
             let chats = Arc::new(Semaphore::new(CHATS_MAX));
             gateways.insert(name.clone(), Arc::new(Gateway { name, link, dial, token, chats }));
