@@ -59,7 +59,7 @@ pub struct BuiltIn {
     pub open: fn(&Setup<'_>) -> Result<Opened, String>,
 }
 
-/// All of them.
+/// All of them, by name.
 pub const BUILT_IN: &[BuiltIn] = &[
     BuiltIn { name: "exoclaw", declaration: include_str!("exoclaw/declaration.json"), open: exoclaw::open },
     BuiltIn { name: "holon", declaration: include_str!("holon/declaration.json"), open: holon::open },
