@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::support::Wire;
+use super::support::{Folder, Wire};
 use super::{Stub, chat, events, gateway_url, greeted, start, text_of};
 
 const MODELS: &str = "exoclaw/profiles/models";
@@ -206,23 +206,20 @@ async fn get(address: std::net::SocketAddr, path: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn conversations_outlive_the_server_in_a_file() {
     let stub = Stub::start().await;
-    let folder = std::env::temp_dir().join(format!("scomp-exoclaw-{}", uuid::Uuid::new_v4()));
-    std::fs::create_dir(&folder).unwrap();
     let endpoint = format!("{}/v1/messages", stub.url);
     let agent = json!({"provider": "anthropic", "model": "stub", "endpoint": endpoint, "apiKey": "k"});
     let serve = json!({"agents": {"default": agent}, "memory": {"path": "turns.sqlite"}});
     let declaration = json!({"package": "exoclaw", "rust": "exoclaw", "config": {"serve": serve}});
-    std::fs::write(folder.join("exoclaw.json"), declaration.to_string()).unwrap();
+    let folder = Folder::with(&[("exoclaw.json", &declaration.to_string())]);
     for (content, expected) in [
         ("hello", "Hello world"),
         ("history", r#"[["user","hello"],["assistant","Hello world"],["user","history"]]"#),
     ] {
-        let running = super::Running::folder(&folder).await;
+        let running = super::Running::folder(folder.path()).await;
         let mut wire = Wire::open(&gateway_url(&running)).await;
         wire.json().await;
         wire.text(&chat("c", "ada", content)).await;
         assert_eq!(text_of(&events(&mut wire).await), expected);
         running.server.stop(std::time::Duration::ZERO).await;
     }
-    std::fs::remove_dir_all(folder).unwrap();
 }

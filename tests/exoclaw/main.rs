@@ -1,18 +1,13 @@
 //! Exoclaw at both ends, over real sockets, with a language model that does what it is told.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, missing_docs)]
 
-#[path = "exoclaw/agents.rs"]
 mod agents;
-#[path = "exoclaw/gateway.rs"]
 mod gateway;
-#[path = "exoclaw/outward.rs"]
 mod outward;
-#[path = "exoclaw/player.rs"]
 mod player;
-#[path = "exoclaw/shapes.rs"]
 mod shapes;
-#[path = "exoclaw/stub.rs"]
 mod stub;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::path::{Path, PathBuf};
