@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::budget::Budgets;
 use super::model::Provider;
 use super::route::Rule;
+use crate::binding::Policy;
 
 /// The configuration of the package.
 #[derive(Debug, Deserialize)]
@@ -35,6 +36,8 @@ pub(super) struct Serve {
     /// An address of its own, where it is reached at `/ws`.
     pub(super) listen: Option<String>,
     pub(super) token: Option<String>,
+    /// What agents may do for those who come with the token.
+    pub(super) policy: Policy,
     /// Whether the methods that the specification lists as future are served.
     pub(super) extensions: bool,
     pub(super) strict_routing: bool,
@@ -50,6 +53,7 @@ impl Default for Serve {
             path: "/exoclaw".to_owned(),
             listen: None,
             token: None,
+            policy: Policy::default(),
             extensions: true,
             strict_routing: false,
             routes: Vec::new(),

@@ -39,8 +39,8 @@ impl Endpoint for GatewayEndpoint {
             let (progress_tx, mut progress_rx) = commands();
             let mut connection = Connection {
                 machine: Machine::new(gateway.token.clone(), gateway.methods),
+                principal: gateway.guest.clone().unwrap_or(visit.principal),
                 gateway,
-                principal: visit.principal,
                 progress_tx,
                 job: None,
             };

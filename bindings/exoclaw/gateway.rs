@@ -19,8 +19,13 @@ use super::route::{Router, SessionId, no_agent};
 use super::store::{Store, StoreError};
 use super::tools::Toolbox;
 use super::wire::{Methods, Origin, VERSION};
+use crate::binding::Principal;
 use crate::client::{Client, ClientError};
 use crate::peering::Host;
+use crate::quota::Quotas;
+
+/// The principal of those who come with the gateway's token.
+const GUEST: &str = "exoclaw";
 
 /// Whoever answers the messages of a session.
 pub(super) enum Agent {
@@ -50,6 +55,8 @@ type Toolboxes = HashMap<String, Arc<Toolbox>>;
 
 pub(super) struct Gateway {
     pub(super) token: Option<Arc<str>>,
+    /// In whose name agents act for those who come with the token: the server does not know them.
+    pub(super) guest: Option<Arc<Principal>>,
     pub(super) methods: Methods,
     pub(super) budgets: Budgets,
     /// Turns that an agent is told with a message.
@@ -77,8 +84,11 @@ impl Gateway {
         for (id, agent) in serve.agents {
             models.insert(id, Arc::new(model_agent(agent, folder)?));
         }
+        let token: Option<Arc<str>> = serve.token.filter(|token| !token.is_empty()).map(Arc::from);
+        let guest = || Arc::new(Principal::new(GUEST, serve.policy, Quotas::default()));
         Ok(Self {
-            token: serve.token.filter(|token| !token.is_empty()).map(Arc::from),
+            guest: token.is_some().then(guest),
+            token,
             methods: if serve.extensions { Methods::Extended } else { Methods::Core },
             budgets: serve.budgets,
             window: serve.memory.window,
@@ -183,11 +193,13 @@ fn model_agent(agent: config::ModelAgent, folder: &Path) -> Result<ModelAgent, S
     })
 }
 
+/// Keys go to the configured endpoint and nowhere else: no redirect is followed, and no proxy is asked.
 fn http_client() -> Result<reqwest::Client, String> {
     // Whoever was first has installed the same one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
+        .no_proxy()
         .user_agent(concat!("scomp-serve/", env!("CARGO_PKG_VERSION")))
         .build()
         .map_err(|error| error.to_string())

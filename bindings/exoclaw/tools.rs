@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use super::model::Tool;
+use crate::scomp::plain::FUNCTION_TAG;
 
 /// Tools that a model is told of: the most that providers take.
 pub(super) const TOOLS_MAX: usize = 128;
@@ -77,7 +78,7 @@ impl Toolbox {
         for declaration in declarations {
             let text = |name: &str| declaration.get(name).and_then(Value::as_str).unwrap_or_default();
             let name = text("name");
-            if name.is_empty() || !is_named(name, patterns) {
+            if name.is_empty() || !is_named(name, patterns) || wants_function(declaration.get("input")) {
                 continue;
             }
             let (input, is_wrapped) = input_of(declaration.get("input"));
@@ -120,6 +121,20 @@ fn is_named(name: &str, patterns: &[String]) -> bool {
         Some(prefix) => name.starts_with(prefix),
         None => pattern == name,
     })
+}
+
+/// A model has no functions to give.
+fn wants_function(input: Option<&Value>) -> bool {
+    let names =
+        |schema: &Value| schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+    let Some(input) = input else {
+        return false;
+    };
+    let is_function = |name: &Value| {
+        let place = name.as_str().and_then(|name| input.get("properties")?.get(name));
+        place.is_some_and(|place| names(place).iter().any(|name| name == FUNCTION_TAG))
+    };
+    names(input).iter().any(is_function)
 }
 
 fn safe_name(name: &str) -> String {
@@ -179,6 +194,18 @@ mod tests {
         assert_eq!(names(&toolbox(&all, &["kv.*"])), ["kv.get", "kv.set"]);
         assert_eq!(names(&toolbox(&all, &["echo", "exoclaw.chat"])), ["echo", "exoclaw.chat"]);
         assert_eq!(names(&toolbox(&all, &[])), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn a_binding_that_needs_a_function_is_no_tool() {
+        let function = json!({"type": "object", "required": ["$fn"]});
+        let input = |required: Value| json!({"type": "object", "properties": {"run": function}, "required": required});
+        let declarations = [
+            json!({"name": "needs", "input": input(json!(["run"]))}),
+            json!({"name": "takes", "input": input(json!([]))}),
+        ];
+        let toolbox = Toolbox::new(&declarations, &["*".to_owned()], false);
+        assert_eq!(names(&toolbox), ["takes"]);
     }
 
     #[test]

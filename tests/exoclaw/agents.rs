@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::support::Wire;
-use super::{Stub, chat, events, greeted, start, text_of};
+use super::{Stub, chat, events, gateway_url, greeted, start, text_of};
 
 const MODELS: &str = "exoclaw/profiles/models";
 const SCRIPTS: &str = "exoclaw/profiles/scripts";
@@ -154,4 +154,22 @@ async fn the_session_of_a_chat_ends_with_it() {
         }
     };
     tokio::time::timeout(std::time::Duration::from_secs(10), emptied).await.expect("no session is left");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_policy_refuses_or_would_ask_for_a_model_cannot_do() {
+    let stub = Stub::start().await;
+    let running = start("exoclaw/profiles/policy", &stub).await;
+    let mut wire = Wire::open(&gateway_url(&running)).await;
+    wire.text(r#"{"token":"secret-token"}"#).await;
+    wire.json().await;
+    let mut content_of = async |code: &str| {
+        wire.text(&chat("c", "ada", &format!("tool:code:{code}"))).await;
+        result_of(&events(&mut wire).await)["content"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(content_of("await kv.set({key: 'k', value: 1}); 'kept'").await, "kept");
+    let denied = content_of("await kv.delete({key: 'k'})").await;
+    assert!(denied.contains("kv.delete is not allowed here"), "{denied}");
+    let unapproved = content_of("await kv.get({key: 'k'})").await;
+    assert!(unapproved.contains("kv.get: no approval"), "{unapproved}");
 }

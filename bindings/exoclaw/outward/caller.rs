@@ -6,6 +6,7 @@ use serde_json::Value;
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::machine::{Answer, Effect, Machine, Unsent};
+use crate::observe;
 use crate::peering::{Conversation, Out};
 use crate::transport::close_code;
 
@@ -71,7 +72,10 @@ impl Caller {
                     out.close(close_code::NORMAL, "events are not taken in time");
                 }
             }
-            Effect::Odd(what) => tracing::debug!(gateway = self.gateway, what, "ignored"),
+            Effect::Odd(what) => {
+                observe::peer_warned("exoclaw.unexpected_frame");
+                tracing::warn!(gateway = self.gateway, what, "a gateway erred");
+            }
         }
     }
 }
