@@ -12,6 +12,7 @@ use super::agents::{AgentError, Question};
 use super::budget;
 use super::facts;
 use super::gateway::{Agent, Gateway, RequestError};
+use super::locks::SessionGuard;
 use super::now_seconds;
 use super::report::{ClientGone, Report};
 use super::route::SessionId;
@@ -38,7 +39,7 @@ struct Begun {
     session: SessionId,
     agent: Agent,
     context: Context,
-    _ours: super::locks::SessionGuard,
+    _ours: SessionGuard,
 }
 
 async fn begin(gateway: &Gateway, chat: &ChatSendParams) -> Result<Begun, RequestError> {

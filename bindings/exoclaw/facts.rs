@@ -5,8 +5,10 @@
 
 use serde::Serialize;
 
-/// Longest subject and longest value of a fact: more is no fact but a story.
+/// Longest subject of a fact: a few words.
 const SUBJECT_BYTES_MAX: usize = 64;
+
+/// Longest value of a fact: more is no fact but a story.
 const VALUE_BYTES_MAX: usize = 256;
 
 /// Facts that one message may bring; a message that has more is a list of something else.

@@ -172,3 +172,51 @@ impl std::fmt::Debug for Store {
         f.debug_struct("Store").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spent() -> Spent {
+        let name = |text: &str| text.to_owned();
+        let session =
+            SessionId { agent: name("d"), channel: name("w"), account: name("a"), peer: name("main") };
+        Spent { session, model: name("m"), usage: Usage { input_tokens: 1, output_tokens: 0 }, seconds: 0 }
+    }
+
+    /// A store whose thread waits until the sender is used.
+    fn stopped() -> (Store, std::sync::mpsc::Sender<()>) {
+        let store = Store::open(None).unwrap();
+        let ((started_tx, started_rx), (go_on_tx, go_on_rx)) =
+            (std::sync::mpsc::channel(), std::sync::mpsc::channel());
+        let wait: Job = Box::new(move |_| {
+            started_tx.send(()).unwrap();
+            go_on_rx.recv().unwrap();
+        });
+        store.jobs_tx.try_send(wait).unwrap();
+        started_rx.recv().unwrap();
+        (store, go_on_tx)
+    }
+
+    async fn recorded(calls: usize) -> u64 {
+        let (store, go_on_tx) = stopped();
+        for _ in 0..calls {
+            store.spend(spent());
+        }
+        go_on_tx.send(()).unwrap();
+        store.used(None, 0).await.unwrap().daily
+    }
+
+    #[tokio::test]
+    async fn so_much_work_may_wait_and_what_nobody_waits_for_is_dropped_beyond() {
+        let most = u64::try_from(JOBS_QUEUED_MAX).unwrap();
+        assert_eq!(recorded(JOBS_QUEUED_MAX).await, most);
+        assert_eq!(recorded(JOBS_QUEUED_MAX + 1).await, most);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_cannot_be_opened_is_told() {
+        let refused = Store::open(Some(Path::new("/nowhere/at/all/exoclaw.sqlite")));
+        assert!(refused.is_err_and(|error| error.to_string().contains("unable to open")));
+    }
+}

@@ -5,11 +5,17 @@
 //! produce them keep the names and the order of members that peers see. Event frames have their members in
 //! alphabetical order and plain answers do not, as existing clients receive them.
 
+mod client;
+mod params;
+
 use std::fmt;
 
 use serde::de::{self, DeserializeOwned, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value, json};
+
+pub(crate) use client::{Reply, auth, request};
+pub(crate) use params::{ChatHistoryParams, ChatSendParams, MemorySearchParams, Origin, SessionListParams};
 
 /// What the hello and `status` say. It names the protocol and not this program, so it does not move with releases.
 pub(crate) const VERSION: &str = "0.1.0";
@@ -19,13 +25,6 @@ const AUTH_FAILED_CODE: u16 = 4001;
 
 /// The id of an answer to a frame whose own id could not be read.
 pub(crate) const UNREADABLE_ID: &str = "0";
-
-/// Longest channel, account, peer, guild or team: they stand in an index, and a longer one is data.
-pub(crate) const NAME_BYTES_MAX: usize = 512;
-
-/// Most entries of one answer to a listing method, and how many there are unless it says otherwise.
-pub(crate) const LISTED_MAX: usize = 1000;
-const LISTED_DEFAULT: usize = 100;
 
 /// A frame of a client that is a request, whatever its method.
 #[derive(Debug, PartialEq)]
@@ -154,111 +153,6 @@ pub(crate) enum Call {
     MemorySearch(MemorySearchParams),
 }
 
-/// A message to an agent. Peers see the name and the order of members in the texts of errors.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(crate) struct ChatSendParams {
-    pub(crate) channel: String,
-    pub(crate) account: String,
-    #[serde(default = "peer_default")]
-    pub(crate) peer: String,
-    pub(crate) content: String,
-    pub(crate) guild: Option<String>,
-    pub(crate) team: Option<String>,
-}
-
-fn peer_default() -> String {
-    "main".to_owned()
-}
-
-impl ChatSendParams {
-    /// Where it comes from.
-    pub(crate) fn origin(&self) -> Origin {
-        Origin {
-            channel: self.channel.clone(),
-            account: self.account.clone(),
-            peer: self.peer.clone(),
-            guild: self.guild.clone(),
-            team: self.team.clone(),
-        }
-    }
-}
-
-/// Where messages come from: what decides on their agent and their session.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(crate) struct Origin {
-    pub(crate) channel: String,
-    pub(crate) account: String,
-    #[serde(default = "peer_default")]
-    pub(crate) peer: String,
-    pub(crate) guild: Option<String>,
-    pub(crate) team: Option<String>,
-}
-
-impl Origin {
-    fn check(&self) -> Result<(), String> {
-        let names = [
-            ("channel", Some(&self.channel)),
-            ("account", Some(&self.account)),
-            ("peer", Some(&self.peer)),
-            ("guild", self.guild.as_ref()),
-            ("team", self.team.as_ref()),
-        ];
-        match names.iter().find(|(_, name)| name.is_some_and(|name| name.len() > NAME_BYTES_MAX)) {
-            Some((member, _)) => Err(format!("`{member}` is longer than {NAME_BYTES_MAX} bytes")),
-            None => Ok(()),
-        }
-    }
-}
-
-/// Which conversation to tell, and how many of its last turns.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(crate) struct ChatHistoryParams {
-    #[serde(flatten)]
-    pub(crate) origin: Origin,
-    #[serde(default)]
-    pub(crate) limit: Limit,
-}
-
-/// How many sessions to list.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-pub(crate) struct SessionListParams {
-    #[serde(default)]
-    pub(crate) limit: Limit,
-}
-
-/// Whose facts to search, and for what.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(crate) struct MemorySearchParams {
-    pub(crate) channel: String,
-    pub(crate) account: String,
-    pub(crate) query: String,
-    #[serde(default)]
-    pub(crate) limit: Limit,
-}
-
-/// How many entries an answer may have: at least one, at most [`LISTED_MAX`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(from = "usize")]
-pub(crate) struct Limit(usize);
-
-impl Limit {
-    pub(crate) fn get(self) -> usize {
-        self.0
-    }
-}
-
-impl From<usize> for Limit {
-    fn from(asked: usize) -> Self {
-        Self(asked.clamp(1, LISTED_MAX))
-    }
-}
-
-impl Default for Limit {
-    fn default() -> Self {
-        Self(LISTED_DEFAULT)
-    }
-}
-
 /// One frame of a streamed answer. Members stand in the order in which they go out.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Event {
@@ -369,9 +263,6 @@ pub(crate) fn token_of(text: &str) -> Option<String> {
         Some(_) | None => None,
     }
 }
-
-mod client;
-pub(crate) use client::{Reply, auth, request};
 
 #[cfg(test)]
 mod tests;

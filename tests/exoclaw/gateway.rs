@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::support::wire::Arrival;
 use super::support::{Folder, Wire};
 use super::{Stub, chat, events, gateway_url, greeted, start, text_of};
 
@@ -222,4 +223,27 @@ async fn conversations_outlive_the_server_in_a_file() {
         assert_eq!(text_of(&events(&mut wire).await), expected);
         running.server.stop(std::time::Duration::ZERO).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_has_a_longest_length() {
+    const MESSAGE_BYTES_MAX: usize = 16 << 20;
+    let stub = Stub::start().await;
+    let running = start(MODELS, &stub).await;
+    let ping = r#"{"id":"p","method":"ping"}"#;
+    let padded = |bytes: usize| format!("{ping}{}", " ".repeat(bytes - ping.len()));
+    let mut wire = greeted(&running).await;
+    wire.text(&padded(MESSAGE_BYTES_MAX)).await;
+    assert_eq!(wire.json().await, json!({"id": "p", "result": "pong"}));
+    wire.text(&padded(MESSAGE_BYTES_MAX + 1)).await;
+    assert_eq!(wire.next().await, Arrival::Closed(1009));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_providers_failure_so_much_is_told() {
+    const FAILURE_BYTES_MAX: usize = 16 << 10;
+    let told = |bytes: usize| async move { ends_with_error("test", &format!("fail:{bytes}")).await };
+    let status = "500 Internal Server Error: ";
+    assert_eq!(told(FAILURE_BYTES_MAX).await.len(), status.len() + FAILURE_BYTES_MAX);
+    assert_eq!(told(FAILURE_BYTES_MAX + 1).await.len(), status.len() + FAILURE_BYTES_MAX);
 }

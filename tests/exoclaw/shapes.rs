@@ -64,8 +64,9 @@ fn failure_of(text: &str) -> Option<Step> {
         ("http401", 401, body("authentication_error", "invalid x-api-key")),
     ];
     let garbage = text.contains("garbage").then(|| Step::Raw("<html>not a model</html>\n\n".to_owned()));
+    let long = text.strip_prefix("fail:").map(|bytes| Step::Status(500, "x".repeat(bytes.parse().unwrap())));
     let found = cases.into_iter().find(|(word, ..)| text.contains(word));
-    garbage.or(found.map(|(_, code, body)| Step::Status(code, body)))
+    garbage.or(long).or(found.map(|(_, code, body)| Step::Status(code, body)))
 }
 
 fn answer_to(text: &str, messages: &[Value], rounds: usize) -> Vec<Step> {

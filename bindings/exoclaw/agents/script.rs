@@ -177,7 +177,9 @@ impl Relay<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::binding::{HostLink, Releases};
     use crate::bindings::exoclaw::wire::Usage;
+    use crate::bindings::testing::call_of;
 
     #[test]
     fn events_are_read_by_name_and_data() {
@@ -185,6 +187,23 @@ mod tests {
         assert_eq!(event, Ok(Event::Text("hi".to_owned())));
         let usage = emitted(json!(["usage", {"input_tokens": 1, "output_tokens": 2}]));
         assert_eq!(usage, Ok(Event::Usage(Usage { input_tokens: 1, output_tokens: 2 })));
+    }
+
+    #[test]
+    fn so_many_agents_may_be_registered_and_one_more_is_refused() {
+        let (agents, call) = (ScriptAgents::default(), call_of("ada"));
+        let (requests_tx, alive_rx) = mpsc::channel(1);
+        let link = HostLink { requests_tx, releases: Releases::default() };
+        let register = |id: &str| agents.register(id, FunctionRef::new(id.to_owned(), link.clone()), &call);
+        for number in 0..SCRIPT_AGENTS_MAX {
+            register(&number.to_string()).unwrap();
+        }
+        assert_eq!(register("late").unwrap_err().kind(), Some("Busy"));
+        register("0").unwrap();
+        drop(alive_rx);
+        assert!(agents.get("0").is_none());
+        register("late").unwrap();
+        assert_eq!(agents.0.lock().len(), 1);
     }
 
     #[test]

@@ -28,8 +28,10 @@ const EVENTS_QUEUED_MAX: usize = 1024;
 /// How long `done` may take after an error. Some gateways end a stream with the error.
 const DONE_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// Tool calls that the outcome tells of, and how long its text may be. The events tell of all.
+/// Tool calls that the outcome tells of. The events tell of all.
 const TOOL_CALLS_TOLD_MAX: usize = 1000;
+
+/// Longest text of the outcome: what a call of a binding may give back. The events tell of all.
 const TEXT_BYTES_MAX: usize = 8 << 20;
 
 /// What a chat came to.
@@ -218,6 +220,15 @@ mod tests {
         let outcome = listen(answers_rx, None, 0).await.unwrap();
         assert_eq!(outcome.and_then(|outcome| outcome.error), Some("boom".to_owned()));
         drop(answers_tx);
+    }
+
+    #[test]
+    fn the_text_of_the_outcome_has_a_longest_length() {
+        let mut outcome = Outcome::default();
+        outcome.add("text", Some(&json!("x".repeat(TEXT_BYTES_MAX))));
+        assert_eq!(outcome.text.len(), TEXT_BYTES_MAX);
+        outcome.add("text", Some(&json!("x")));
+        assert_eq!(outcome.text.len(), TEXT_BYTES_MAX);
     }
 
     #[tokio::test]

@@ -125,3 +125,32 @@ impl Gateway {
         BindingError::of_kind(Kind::PeerGone, format!("{}: {why}", self.name))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gateways() -> Gateways {
+        let nowhere = Peer { url: "ws://127.0.0.1:9/ws".to_owned(), token: None };
+        Gateways::new(BTreeMap::from([("nowhere".to_owned(), nowhere)])).0
+    }
+
+    #[tokio::test]
+    async fn so_many_chats_may_be_under_way_and_one_more_is_refused() {
+        let gateway = gateways().find(None).unwrap();
+        let chats = Arc::clone(&gateway.chats);
+        let one_less = chats.clone().try_acquire_many_owned(u32::try_from(CHATS_MAX - 1).unwrap()).unwrap();
+        let last = Arc::clone(&gateway).chat(json!({}), None, 0).await.unwrap_err();
+        assert_eq!(last.kind(), Some("PeerGone"));
+        let _last = chats.try_acquire_owned().unwrap();
+        let refused = gateway.chat(json!({}), None, 0).await.unwrap_err();
+        assert_eq!(refused.kind(), Some("Busy"));
+        drop(one_less);
+    }
+
+    #[tokio::test]
+    async fn a_call_over_a_link_that_is_down_fails_at_once() {
+        let failed = gateways().find(Some("nowhere")).unwrap().call("ping").await.unwrap_err();
+        assert_eq!((failed.kind(), failed.own_message()), (Some("PeerGone"), "nowhere: not connected"));
+    }
+}

@@ -259,5 +259,4 @@ fn as_count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::params::{LISTED_MAX, Limit, NAME_BYTES_MAX};
 use super::*;
 
 fn call(text: &str) -> Result<Call, String> {
