@@ -13,6 +13,8 @@ use crate::transport::close_code;
 /// How long a gateway may take for its hello. One that asks for a token says nothing until it has it.
 pub(super) const HELLO_WAIT_MAX: Duration = Duration::from_secs(10);
 
+const NO_HELLO: &str = "the gateway sends no hello: does it ask for a token?";
+
 /// Requests that wait for the hello; as many as may be under way afterwards.
 const REQUESTS_HELD_MAX: usize = super::machine::REQUESTS_WAITING_MAX;
 
@@ -104,7 +106,11 @@ impl Conversation for Caller {
     }
 
     fn on_wake(&mut self, _now: Instant, out: &mut Out) {
-        out.close(close_code::NORMAL, "the gateway sends no hello: does it ask for a token?");
+        for command in self.held.drain(..) {
+            // By the time it looks, the link may be dialling again; so it is told here why.
+            let _ = command.answers_tx.try_send(Answer::Lost(NO_HELLO.to_owned()));
+        }
+        out.close(close_code::NORMAL, NO_HELLO);
     }
 
     fn on_end(&mut self, _now: Instant) {
@@ -176,8 +182,23 @@ mod tests {
         assert_eq!(caller.wake_at(), Some(now + HELLO_WAIT_MAX));
         caller.on_wake(now + HELLO_WAIT_MAX, &mut out);
         assert!(matches!(out.parting(), Some(Parting::Close { reason, .. }) if reason.contains("token")));
+        assert_eq!(answers_rx.try_recv(), Ok(Answer::Lost(NO_HELLO.to_owned())));
+    }
+
+    #[test]
+    fn who_waits_learns_that_the_connection_is_gone() {
+        let (mut caller, mut out, now) = (Caller::new("g", None), Out::default(), Instant::now());
+        let ((held, mut held_rx), (sent, mut sent_rx)) = (ping(), ping());
+        caller.on_open(now, &mut out);
+        caller.on_text(&wire::hello(), now, &mut out);
+        caller.on_command(sent, now, &mut out);
         caller.on_end(now);
-        assert_eq!(answers_rx.try_recv(), Err(mpsc::error::TryRecvError::Disconnected));
+        caller.on_open(now, &mut out);
+        caller.on_command(held, now, &mut out);
+        caller.on_end(now);
+        for answers_rx in [&mut held_rx, &mut sent_rx] {
+            assert_eq!(answers_rx.try_recv(), Err(mpsc::error::TryRecvError::Disconnected));
+        }
     }
 
     #[test]

@@ -161,7 +161,8 @@ async fn listen(
                     return Ok(Some(outcome));
                 }
             }
-            None => return Ok(outcome.error.is_some().then_some(outcome)),
+            // How the connection ended says why.
+            Some(Answer::Lost(_)) | None => return Ok(outcome.error.is_some().then_some(outcome)),
         }
     }
 }

@@ -21,6 +21,8 @@ pub(crate) enum Answer {
     Outcome(Result<Value, String>),
     /// A part of it; `done` is the last.
     Event { event: String, data: Option<Value> },
+    /// Nothing more comes, and why.
+    Lost(String),
 }
 
 /// What the driver does for the machine.

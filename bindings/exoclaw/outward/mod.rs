@@ -103,6 +103,7 @@ impl Gateway {
             Ok(Some(Answer::Event { event, .. })) => {
                 Err(self.unreachable(&format!("`{method}` was answered with the event `{event}`")))
             }
+            Ok(Some(Answer::Lost(why))) => Err(self.unreachable(&why)),
             Ok(None) => Err(self.unreachable(&self.why_lost())),
             Err(_) => {
                 let message = format!("{}: no answer within {} s", self.name, ANSWER_WAIT_MAX.as_secs());
