@@ -207,7 +207,7 @@ impl Identity {
         &self.did
     }
 
-    /// The `invocation` and `authorization` of an opening.
+    /// The `invocation` of an opening, and its signature.
     pub(super) fn sign_open(
         &self,
         protocol: &str,
@@ -215,7 +215,7 @@ impl Identity {
         session: &Data,
         metadata: Option<(&str, &str)>,
         now_seconds: u64,
-    ) -> (Data, Data) {
+    ) -> (Data, Vec<u8>) {
         let args = object([("protocol", protocol.into()), ("session", session.clone())]);
         let mut invocation = object([
             ("iss", self.did.as_str().into()),
@@ -230,7 +230,7 @@ impl Identity {
             members.insert("challenge".to_owned(), challenge.into());
         }
         let signature = self.pair.sign(&hash_of(&invocation));
-        (invocation, object([("signature", bytes_data(signature.as_ref()))]))
+        (invocation, signature.as_ref().to_vec())
     }
 }
 

@@ -34,13 +34,15 @@ pub(super) const REQUESTS_MAX: usize = 4096;
 pub(super) struct Manner {
     pub(super) dialect: Dialect,
     pub(super) protocol: String,
-    pub(super) modern_cells: bool,
+    /// What is said in the greeting; a server refuses other flags than its own.
+    pub(super) flags: BTreeMap<String, bool>,
 }
 
 impl Default for Manner {
     fn default() -> Self {
         let [protocol, _] = PROTOCOLS;
-        Self { dialect: Dialect::Tagged, protocol: protocol.to_owned(), modern_cells: false }
+        let flags = ["modernCellRep", "persistentSchedulerState"].map(|flag| (flag.to_owned(), false));
+        Self { dialect: Dialect::Tagged, protocol: protocol.to_owned(), flags: flags.into() }
     }
 }
 
@@ -191,7 +193,7 @@ impl Client {
             let metadata = audience_and_challenge.take();
             let metadata =
                 metadata.as_ref().map(|(audience, challenge)| (audience.as_str(), challenge.as_str()));
-            let body = replica.opening(&self.manner.protocol, &key.0, metadata, now_seconds());
+            let body = replica.opening(&self.manner, &key.0, metadata, now_seconds());
             self.opening = Some(key.clone());
             self.send(&key, Send { purpose: Purpose::Open, kind: "session.open", body }, out);
             return;
@@ -247,17 +249,8 @@ impl Conversation for Client {
 
     fn on_open(&mut self, _now: Instant, out: &mut Out) {
         self.phase = Phase::Greeting;
-        let flags = match self.manner.protocol.as_str() {
-            "memory/v2" if self.manner.dialect == Dialect::Plain => object([
-                ("richStorableValues", Data::Bool(true)),
-                ("unifiedJsonEncoding", Data::Bool(true)),
-                ("modernCellRep", Data::Bool(self.manner.modern_cells)),
-            ]),
-            _ => object([
-                ("modernCellRep", Data::Bool(self.manner.modern_cells)),
-                ("persistentSchedulerState", Data::Bool(false)),
-            ]),
-        };
+        let flags = self.manner.flags.iter().map(|(flag, is_set)| (flag.clone(), Data::Bool(*is_set)));
+        let flags = Data::Map(flags.collect());
         let protocol = self.manner.protocol.as_str().into();
         let hello = object([("type", "hello".into()), ("protocol", protocol), ("flags", flags)]);
         out.send(self.manner.dialect.encode(&hello));

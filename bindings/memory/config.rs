@@ -80,8 +80,7 @@ pub(super) struct PeerConfig {
     #[serde(default)]
     pub(super) dialect: PeerDialect,
     pub(super) protocol: Option<String>,
-    #[serde(default)]
-    pub(super) modern_cell_rep: bool,
+    pub(super) flags: Option<BTreeMap<String, bool>>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]

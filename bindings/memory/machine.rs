@@ -350,6 +350,10 @@ impl<'a> Reader<'a> {
 }
 
 impl Documents for Reader<'_> {
+    fn is_named(&self, entity: &Entity) -> bool {
+        self.identity.key(entity).is_some()
+    }
+
     fn load(&mut self, entity: &Entity) -> Result<State, TraverseError> {
         if let Some(state) = self.loaded.get(entity) {
             return Ok(state.clone());

@@ -147,5 +147,5 @@ fn manner(peer: &PeerConfig) -> Manner {
     };
     let usual = Manner::default();
     let protocol = peer.protocol.clone().unwrap_or(usual.protocol);
-    Manner { dialect, protocol, modern_cells: peer.modern_cell_rep }
+    Manner { dialect, protocol, flags: peer.flags.clone().unwrap_or(usual.flags) }
 }

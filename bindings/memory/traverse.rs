@@ -37,6 +37,8 @@ pub(super) enum TraverseError {
     TooLong,
     #[error("the query reaches more than {TRACKED_MAX} documents, or them in more than {ENTRIES_MAX} ways")]
     TooWide,
+    #[error("scope {0} requires a principal")]
+    NoPrincipal(&'static str),
     #[error("{0}")]
     Store(String),
 }
@@ -52,6 +54,9 @@ pub(super) struct State {
 
 /// Where documents come from.
 pub(super) trait Documents {
+    /// Whether there can be such a document for whoever asks.
+    fn is_named(&self, entity: &Entity) -> bool;
+
     fn load(&mut self, entity: &Entity) -> Result<State, TraverseError>;
 }
 
@@ -116,6 +121,9 @@ impl Graph {
     ) -> Result<BTreeSet<Entity>, TraverseError> {
         let mut walk = Walk::new(self, space, documents);
         for (root, path, schema) in roots {
+            if !walk.documents.is_named(root) {
+                return Err(TraverseError::NoPrincipal(root.scope.name()));
+            }
             let schema = match schema {
                 None | Some(Data::Bool(false)) => None,
                 Some(schema) => Some(walk.graph.schemas.compile(schema)?),

@@ -180,7 +180,14 @@ pub(super) fn query<D: Documents>(
 }
 
 fn query_error(error: TraverseError) -> WireError {
-    WireError::new("QueryError", error.to_string())
+    let name = match error {
+        TraverseError::NoPrincipal(_) => "ProtocolError",
+        TraverseError::Schema(_)
+        | TraverseError::TooLong
+        | TraverseError::TooWide
+        | TraverseError::Store(_) => "QueryError",
+    };
+    WireError::new(name, error.to_string())
 }
 
 fn read_watch(data: &Data) -> Result<(String, String, Vec<Root>), WireError> {

@@ -18,6 +18,17 @@ fn identity() -> Identity {
     Identity::from_seed(&(0..32).collect::<Vec<u8>>()).unwrap()
 }
 
+fn sign_open(
+    space: &str,
+    protocol: &str,
+    session: &Data,
+    at: u64,
+    metadata: Option<(&str, &str)>,
+) -> (Data, Data) {
+    let (invocation, signature) = identity().sign_open(protocol, space, session, metadata, at);
+    (invocation, object([("signature", bytes_data(&signature))]))
+}
+
 fn check(invocation: &Data, authorization: &Data, session: &Data, strict: bool) -> Result<String, AuthError> {
     let did = identity().did().to_owned();
     let challenge = challenge();
@@ -53,7 +64,7 @@ fn the_openings_of_another_implementation_are_accepted() {
 #[test]
 fn a_signature_may_also_be_numbers() {
     let session = object([]);
-    let (invocation, authorization) = identity().sign_open("memory", identity().did(), &session, None, NOW);
+    let (invocation, authorization) = sign_open(identity().did(), "memory", &session, NOW, None);
     let Some(Data::Tag(_, state)) = authorization.get("signature") else { panic!("bytes expected") };
     let bytes = bytes_of(state.as_str().unwrap());
     let list = Data::List(bytes.iter().map(|byte| u64::from(*byte).into()).collect());
@@ -70,9 +81,7 @@ fn a_signature_may_also_be_numbers() {
 fn every_part_of_an_opening_is_checked() {
     let session = object([("sessionId", "s1".into())]);
     let did = identity().did().to_owned();
-    let sign = |space: &str, protocol: &str, session: &Data, at: u64, metadata| {
-        identity().sign_open(protocol, space, session, metadata, at)
-    };
+    let sign = sign_open;
     let good_challenge = challenge().value;
     let good = Some(("here", good_challenge.as_str()));
     let cases = [
@@ -97,8 +106,7 @@ fn every_part_of_an_opening_is_checked() {
 #[test]
 fn a_changed_signature_is_refused_and_a_malformed_identity_is_told_apart() {
     let session = object([]);
-    let (mut invocation, authorization) =
-        identity().sign_open("memory", identity().did(), &session, None, NOW);
+    let (mut invocation, authorization) = sign_open(identity().did(), "memory", &session, NOW, None);
     let Data::Map(members) = &mut invocation else { panic!("an object expected") };
     members.insert("iat".to_owned(), (NOW - 1).into());
     assert_eq!(check(&invocation, &authorization, &session, false), Err(AuthError::Signature));

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::super::codec::{Data, object};
-use super::Signer;
+use super::super::auth::bytes_data;
+use super::super::codec::{Data, Dialect, object};
 use super::ask::{Ask, ClientError, Reply};
 use super::watching::Watching;
+use super::{Manner, Signer};
 
 /// How long a refused commit waits for what it missed. The server sends that within half a second; one that never
 /// does must not hold the script up.
@@ -174,7 +175,7 @@ impl Replica {
     /// The body of the opening, signed.
     pub(super) fn opening(
         &self,
-        protocol: &str,
+        manner: &Manner,
         space: &str,
         metadata: Option<(&str, &str)>,
         now_seconds: u64,
@@ -188,8 +189,14 @@ impl Replica {
             session.insert("sessionToken".to_owned(), token.as_str().into());
         }
         let session = Data::Map(session);
-        let (invocation, authorization) =
-            self.signer.sign_open(protocol, space, &session, metadata, now_seconds);
+        let (invocation, signature) =
+            self.signer.sign_open(&manner.protocol, space, &session, metadata, now_seconds);
+        let signature = match manner.dialect {
+            Dialect::Tagged => bytes_data(&signature),
+            // Servers of this dialect know no tag for bytes.
+            Dialect::Plain => Data::List(signature.iter().map(|byte| u64::from(*byte).into()).collect()),
+        };
+        let authorization = object([("signature", signature)]);
         object([("session", session), ("invocation", invocation), ("authorization", authorization)])
     }
 

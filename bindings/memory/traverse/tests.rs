@@ -22,6 +22,10 @@ impl Shelf {
 }
 
 impl Documents for Shelf {
+    fn is_named(&self, entity: &Entity) -> bool {
+        entity.scope == Scope::Space
+    }
+
     fn load(&mut self, entity: &Entity) -> Result<State, TraverseError> {
         self.loads += 1;
         Ok(match self.documents.get(&entity.id) {
@@ -169,6 +173,16 @@ fn a_target_that_comes_to_be_is_found_by_its_own_change() {
     shelf.documents.insert("later".to_owned(), Arc::new(Data::from_plain(json!({"value": link("r")}))));
     let found = graph.refresh("here", &mut shelf, [Entity::new("later", Scope::Space)]).unwrap();
     assert_eq!(found.len(), 1);
+}
+
+#[test]
+fn a_root_that_nobody_can_have_is_refused_and_a_link_to_one_is_left() {
+    let mut shelf =
+        Shelf::of(json!({"r": {"value": {"/": {"link@1": {"id": "a", "path": [], "scope": "user"}}}}}));
+    assert!(run(&mut shelf, "r", &[], json!(true)).is_ok());
+    let (root, path) = (Entity::new("a", Scope::User), Path::new());
+    let refused = Graph::default().add_roots("here", &mut shelf, [(&root, &path, None)]);
+    assert!(matches!(refused, Err(TraverseError::NoPrincipal("user"))));
 }
 
 #[test]
