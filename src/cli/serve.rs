@@ -41,11 +41,13 @@ pub(super) async fn run(args: &ServeArgs) -> Result<(), Failure> {
         extra.push((listen(&address, &addresses).await?, address));
     }
     let scheme = if settings.tls.is_some() { "https" } else { "http" };
+    let mut url = String::new();
     for listener in extra.iter().map(|(listener, _)| listener).chain([&listener]) {
         let address = listener.local_addr().map_err(|error| Failure::Run(error.to_string()))?;
-        output::print_line(&format!("listening on {scheme}://{address}"))?;
+        url = format!("{scheme}://{address}");
+        output::print_line(&format!("listening on {url}"))?;
     }
-    tracing::info!(listen = settings.listen, shards = settings.shards, "serving");
+    tracing::info!(listen = settings.listen, shards = settings.shards, console = %format!("{url}/console"), "serving");
     server.start(services);
     let extra = extra.into_iter().map(|(listener, address)| {
         let server = server.clone();

@@ -10,6 +10,9 @@ import type { SocketConstructor, SocketLike } from './socket.js';
 /** How long an upgrade and the handshake may take together. Longer than any network needs, short of a person's patience. */
 export const OPENING_MS_MAX = 15_000;
 
+/** How long a server has to answer our goodbye. */
+export const FAREWELL_MS_MAX = 2_000;
+
 /** Proof of a session, to come back to it. It changes at every handshake. */
 export interface Ticket {
   id: string;
@@ -57,6 +60,7 @@ export class Connection {
   readonly ended: Promise<Ended>;
   /** Whether something arrived since this was last set to false. */
   heard = true;
+  private isOver = false;
   private endNow!: (ended: Ended) => void;
 
   private constructor(dial: Dial) {
@@ -72,8 +76,9 @@ export class Connection {
       let trouble = '';
       socket.onopen = () => resolve();
       socket.onmessage = ({ data }: { data: unknown }) => {
+        // What comes after we gave up belongs to nobody: the next connection speaks for the session.
+        if (typeof data !== 'string' || this.isOver) return;
         this.heard = true;
-        if (typeof data !== 'string') return;
         onFrame?.('in', data);
         this.peer.onText(data);
       };
@@ -113,18 +118,24 @@ export class Connection {
     }
   }
 
-  /** Says goodbye. */
+  /** Says goodbye, and leaves without an answer if none comes. */
   close(): void {
     this.socket.close(1000);
+    const timer = setTimeout(() => this.abandon(1000, 'closed'), FAREWELL_MS_MAX);
+    void this.ended.then(() => clearTimeout(timer));
   }
 
   /** Gives a connection up that may never say that it is over. */
   abandon(code: number, reason: string): void {
     this.socket.close();
+    // Where there is such a thing: a socket that waits for an answer keeps a program of Node alive.
+    (this.socket as { terminate?: () => void }).terminate?.();
     this.finish({ code, reason });
   }
 
   private finish(ended: Ended): void {
+    if (this.isOver) return;
+    this.isOver = true;
     const why = ended.reason === '' ? '' : `: ${ended.reason}`;
     this.peer.end(new ConnectionError('ConnectionLost', `the connection ended (${ended.code})${why}`, ended.code));
     this.endNow(ended);

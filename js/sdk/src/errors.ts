@@ -17,6 +17,8 @@ export type LocalKind =
   | 'ConnectionLost'
   /** The session, with all its state, is gone: it expired, or the server restarted. */
   | 'SessionLost'
+  /** What was to be sent is longer than a message may be. */
+  | 'TooLong'
   /** The server said something that is not the protocol. */
   | 'BadAnswer';
 

@@ -125,7 +125,13 @@ export class Evals {
   }
 
   private send(entry: Entry, peer: Peer): void {
-    const { id, answer } = peer.request('eval', entry.params);
+    let sent: ReturnType<Peer['request']>;
+    try {
+      sent = peer.request('eval', entry.params);
+    } catch (error) {
+      return this.settle(entry, () => entry.reject(error));
+    }
+    const { id, answer } = sent;
     entry.id = id;
     entry.wasSent = true;
     this.inFlight += 1;

@@ -18,6 +18,9 @@ export const REQUESTS_WAITING_MAX = 1024;
 /** Calls of the server that run here at once; one more is answered with `Busy`. Far more than one script starts. */
 export const INVOKES_RUNNING_MAX = 256;
 
+/** Longest message that we send: what servers accept unless told otherwise, and past it they end the connection. */
+export const MESSAGE_CHARS_MAX = 16 << 20;
+
 /** What runs when the server calls a binding of ours, with the input decoded. */
 export type PeerHandler = (input: unknown) => unknown;
 
@@ -55,20 +58,23 @@ export class Peer {
     if (this.waiting.size >= REQUESTS_WAITING_MAX) {
       throw new ScompError('Busy', `${REQUESTS_WAITING_MAX} requests wait for their answers`);
     }
-    this.idsUsed += 1;
-    const id = this.idsUsed;
+    const id = this.idsUsed + 1;
+    const text = rpc.request(id, method, params);
+    if (text.length > MESSAGE_CHARS_MAX) throw new ScompError('TooLong', `${method}: a message of ${text.length} characters; ${MESSAGE_CHARS_MAX} may be sent`);
+    this.idsUsed = id;
     const answer = new Promise<unknown>((resolve, reject) => this.waiting.set(id, { resolve, reject }));
-    this.write(rpc.request(id, method, params));
+    this.write(text);
     return { id, answer };
   }
 
   /** Calls a binding with its one input, or a function with its arguments. */
   async invoke(target: Target, args: unknown[]): Promise<unknown> {
-    const params = this.exports.sending((name) => {
+    // The request is made inside, so that functions in one that could not be sent do not count as sent.
+    const { answer } = this.exports.sending((name) => {
       const encoded = args.map((arg) => values.encode(arg, name));
-      return encoded.length === 1 ? { ...target, input: encoded[0] } : { ...target, args: encoded };
+      return this.request('invoke', encoded.length === 1 ? { ...target, input: encoded[0] } : { ...target, args: encoded });
     });
-    return this.value(await this.request('invoke', params).answer);
+    return this.value(await answer);
   }
 
   /** The value in the result of an `invoke` or `eval`. */
@@ -129,8 +135,12 @@ export class Peer {
     this.running.add(id);
     try {
       const value = await this.run(params);
-      const result = this.exports.sending((name) => ({ value: values.encode(value, name) }));
-      this.answer(rpc.success(id, result));
+      const answer = this.exports.sending((name) => {
+        const text = rpc.success(id, { value: values.encode(value, name) });
+        if (text.length > MESSAGE_CHARS_MAX) throw new ScompError('ResultTooLarge', `an answer of ${text.length} characters; ${MESSAGE_CHARS_MAX} may be sent`);
+        return text;
+      });
+      this.answer(answer);
     } catch (thrown) {
       this.answer(rpc.failure(id, toErrorObject(thrown)));
     } finally {

@@ -127,6 +127,15 @@ test('a connection that fell silent is given up and replaced', () =>
     assert.deepEqual(events, [true]);
   }, { heartbeatMs: 50 }));
 
+test('a client leaves a server that has fallen silent', async () => {
+  const point = await CutPoint.before(server);
+  const client = await connect(point.url);
+  void point.swallowAnswers();
+  await client.close();
+  assert.equal(client.connectionState, 'closed');
+  point.close();
+});
+
 test('a server that died takes the session along, and says so', async () => {
   const mortal = await TestServer.start();
   const events: boolean[] = [];

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { Peer } from '../src/peer.js';
-import { INVOKES_RUNNING_MAX, REQUESTS_WAITING_MAX } from '../src/peer.js';
+import { INVOKES_RUNNING_MAX, MESSAGE_CHARS_MAX, REQUESTS_WAITING_MAX } from '../src/peer.js';
 import { REFERENCES_MAX } from '../src/references.js';
 import { isUnexpected, waitMs } from '../src/reconnect.js';
 import { decode } from '../src/rpc.js';
@@ -78,6 +78,19 @@ test('requests at the limit wait, one more is refused here', () => {
   const { peer } = scripted();
   for (let i = 0; i < REQUESTS_WAITING_MAX; i += 1) peer.request('eval', {}).answer.catch(() => undefined);
   assert.throws(() => peer.request('eval', {}), { kind: 'Busy' });
+});
+
+test('a message at the limit is sent, a longer one is refused here, and so is a longer answer', async () => {
+  const { peer, sent, receive } = scripted({ long: () => 'x'.repeat(MESSAGE_CHARS_MAX) });
+  const around = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eval', params: '' }).length;
+  peer.request('eval', 'x'.repeat(MESSAGE_CHARS_MAX - around)).answer.catch(() => undefined);
+  assert.throws(() => peer.request('eval', 'x'.repeat(MESSAGE_CHARS_MAX - around + 1)), { kind: 'TooLong' });
+  assert.equal(sent.length, 1);
+  await assert.rejects(peer.invoke({ binding: 'b' }, [{ fn: () => 1, long: 'x'.repeat(MESSAGE_CHARS_MAX) }]), { kind: 'TooLong' });
+  assert.equal(peer.exports.size, 0);
+  receive({ id: 1, method: 'invoke', params: { binding: 'long', input: 1 } });
+  await settled();
+  assert.equal((sent[1]?.['error'] as { data: { kind: string } }).data.kind, 'ResultTooLarge');
 });
 
 test('a function keeps its id while it is held, and a value that fails to encode counts nothing', () => {

@@ -41,8 +41,9 @@ export class TestServer {
     const args = ['--listen', listen, '--bindings', bindings, '--config', config];
     const child = spawn(binary, args, { stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, SCOMP_LOG: 'error' } });
     for await (const line of createInterface({ input: child.stdout! })) {
-      const address = /listening on https?:\/\/(\S+)/.exec(line)?.[1];
-      if (address !== undefined) return new TestServer(child, address);
+      const address = /listening on http:\/\/(\S+)/.exec(line)?.[1];
+      // A package may listen on a port of its own; only the server itself says that it is ready.
+      if (address !== undefined && (await fetch(`http://${address}/readyz`)).ok) return new TestServer(child, address);
     }
     throw new Error(`${binary} ended before it listened`);
   }
