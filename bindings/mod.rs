@@ -3,6 +3,7 @@
 //! A package is a function from its configuration to its handlers, and to where it is reached from outside; the
 //! declaration beside it says what the handlers are.
 
+pub mod holon;
 pub mod http;
 pub mod kv;
 pub mod orders;
@@ -57,8 +58,9 @@ pub struct BuiltIn {
     pub open: fn(&Setup<'_>) -> Result<Opened, String>,
 }
 
-/// All of them.
+/// All of them, by name.
 pub const BUILT_IN: &[BuiltIn] = &[
+    BuiltIn { name: "holon", declaration: include_str!("holon/declaration.json"), open: holon::open },
     BuiltIn { name: "http", declaration: include_str!("http/declaration.json"), open: http::open },
     BuiltIn { name: "kv", declaration: include_str!("kv/declaration.json"), open: kv::open },
     BuiltIn { name: "orders", declaration: include_str!("orders/declaration.json"), open: orders::open },

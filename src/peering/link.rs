@@ -116,9 +116,14 @@ impl<C> Link<C> {
     }
 }
 
-/// A link and the work that keeps it up. It dials when that runs.
-pub fn link<C: Conversation>(settings: LinkSettings, conversation: C) -> (Link<C::Command>, Background) {
+/// A link and the work that keeps it up; it dials when that runs. `converse` makes the conversation, which gets the
+/// means to be told something by what it starts.
+pub fn link<C: Conversation>(
+    settings: LinkSettings,
+    converse: impl FnOnce(mpsc::Sender<C::Command>) -> C,
+) -> (Link<C::Command>, Background) {
     let (commands_tx, commands_rx) = commands();
+    let conversation = converse(commands_tx.clone());
     let (state_tx, state_rx) = watch::channel(LinkState::Down { error: None });
     let driver = Driver { settings, conversation, commands_rx, state_tx };
     (Link { commands_tx, state_rx }, Background::new(move |host| driver.run(host)))

@@ -147,7 +147,7 @@ fn host(stop: &CancellationToken) -> Host {
 async fn a_link_comes_back_after_its_peer_closed_and_refuses_commands_meanwhile() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let stop = CancellationToken::new();
-    let (link, background) = link(settings(&listener), Parrot::default());
+    let (link, background) = link(settings(&listener), |_| Parrot::default());
     assert!(link.send("too early".to_owned()).await.is_err());
     let running = tokio::spawn(background.run(host(&stop)));
     let mut first = answering(&listener).await;
@@ -167,7 +167,7 @@ async fn a_link_comes_back_after_its_peer_closed_and_refuses_commands_meanwhile(
 async fn a_link_that_gave_up_says_why_and_does_not_dial_again() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let stop = CancellationToken::new();
-    let (link, background) = link(settings(&listener), Parrot::default());
+    let (link, background) = link(settings(&listener), |_| Parrot::default());
     let running = tokio::spawn(background.run(host(&stop)));
     let mut peer = answering(&listener).await;
     peer.send(tokio_tungstenite::tungstenite::Message::text("never again")).await.unwrap();
