@@ -7,7 +7,7 @@ import { form } from './form.js';
 import type { Link } from './link.js';
 import { asSchema } from './schema.js';
 import { signature } from './completion.js';
-import { tree } from './tree.js';
+import { openTree } from './tree.js';
 
 export class BindingsPanel {
   readonly element: HTMLElement;
@@ -62,9 +62,7 @@ export class BindingsPanel {
       const start = performance.now();
       try {
         const value = await this.link.client?.invoke(name, read());
-        const view = tree(value);
-        if (view instanceof HTMLDetailsElement) view.open = true;
-        result.replaceChildren(h('span', { class: 'quiet-text' }, milliseconds(performance.now() - start)), view);
+        result.replaceChildren(h('span', { class: 'quiet-text' }, milliseconds(performance.now() - start)), openTree(value));
       } catch (error) {
         const { kind, message } = error as { kind?: string; message: string };
         result.replaceChildren(h('div', { class: 'error-message' }, kind !== undefined && h('span', { class: 'tag bad' }, kind), message));

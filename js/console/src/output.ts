@@ -6,7 +6,7 @@ import type { ConsoleLine, EvalOutput } from 'scomp-client';
 import { bytes, h, milliseconds } from './dom.js';
 import { positionIn } from './position.js';
 import type { Position } from './position.js';
-import { tree } from './tree.js';
+import { openTree, tree } from './tree.js';
 
 /** Runs that stay on the page. */
 export const RUNS_SHOWN_MAX = 200;
@@ -37,9 +37,7 @@ export class Run {
   }
 
   succeed({ value, stats, consoleDropped }: EvalOutput): void {
-    const view = tree(value);
-    if (view instanceof HTMLDetailsElement) view.open = true;
-    this.end('ok', view);
+    this.end('ok', openTree(value));
     if (consoleDropped > 0) this.lines.append(h('div', { class: 'quiet-text' }, `${consoleDropped} lines were dropped by the server`));
     if (stats === undefined) return;
     const calls = stats.bindingCalls === 0 ? '' : ` · ${stats.bindingCalls} calls`;

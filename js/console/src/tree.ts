@@ -16,10 +16,28 @@ export function tree(value: unknown, label?: string): HTMLElement {
   const head: (Node | string)[] = label === undefined ? [] : [h('span', { class: 'tree-key' }, label), ': '];
   if (members.length === 0) return h('div', { class: 'tree-leaf' }, ...head, leaf(value));
   const summary = h('summary', {}, ...head, h('span', { class: 'tree-preview' }, preview(value)));
-  const node = h('details', { class: 'tree', onkeydown: onKey as never }, summary);
-  node.addEventListener('toggle', () => fill(node, members), { once: true });
+  const node = h('details', { class: 'tree' }, summary);
+  let isFilled = false;
+  const open = () => {
+    if (!isFilled) fill(node, members);
+    isFilled = true;
+    node.open = true;
+  };
+  node.addEventListener('toggle', () => node.open && open());
+  // Not left to `toggle`, which comes later: the next key may already want to go down.
+  summary.addEventListener('keydown', (event) => onKey(event, node, open));
+  openers.set(node, open);
   return node;
 }
+
+/** The same, with its members to be seen. */
+export function openTree(value: unknown): HTMLElement {
+  const node = tree(value);
+  openers.get(node)?.();
+  return node;
+}
+
+const openers = new WeakMap<HTMLElement, () => void>();
 
 function fill(node: HTMLElement, members: Member[]): void {
   const list = h('div', { class: 'tree-members' });
@@ -90,16 +108,15 @@ function cut(text: string): string {
 }
 
 /** Arrows as in any tree: right opens, left closes or goes to the parent, up and down move. */
-function onKey(event: KeyboardEvent): void {
-  const summary = (event.target as HTMLElement).closest('summary');
-  const node = summary?.parentElement as HTMLDetailsElement | null | undefined;
-  if (summary === null || node === null || node === undefined || event.currentTarget !== node) return;
-  const visible = [...(node.getRootNode() as Document).querySelectorAll<HTMLElement>('details.tree > summary')].filter((one) => one.offsetParent !== null);
-  const step = (by: number) => visible[visible.indexOf(summary) + by]?.focus();
+function onKey(event: KeyboardEvent, node: HTMLDetailsElement, open: () => void): void {
+  const step = (by: number) => {
+    const visible = [...document.querySelectorAll<HTMLElement>('details.tree > summary')].filter((one) => one.offsetParent !== null);
+    visible[visible.indexOf(event.currentTarget as HTMLElement) + by]?.focus();
+  };
   switch (event.key) {
     case 'ArrowRight':
       if (node.open) step(1);
-      node.open = true;
+      else open();
       break;
     case 'ArrowLeft':
       if (!node.open) node.parentElement?.closest('details')?.querySelector('summary')?.focus();
