@@ -9,7 +9,10 @@
 // attempt 3: 142.5
 import { RemoteError, connect } from '../js/sdk/src/index.js';
 
-interface Turn { code: string; outcome: string }
+interface Turn {
+  code: string;
+  outcome: string;
+}
 
 /** Stands for a model. A real one is given the types of the bindings, the task, and what came of its code so far. */
 function model(types: string, _task: string, turns: Turn[]): string {

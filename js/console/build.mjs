@@ -49,11 +49,17 @@ if (process.argv.includes('--check')) {
     }
   });
   if (stale.length > 0) {
-    console.error(`js/console/dist is not what the sources give: ${stale.map(([name]) => name).join(', ')}. Run \`npm run build\` in js/console.`);
+    console.error(
+      `js/console/dist is not what the sources give: ${stale.map(([name]) => name).join(', ')}. Run \`npm run build\` in js/console.`,
+    );
     process.exit(1);
   }
 } else {
   mkdirSync(at('dist'), { recursive: true });
   for (const [name, content] of Object.entries(files)) writeFileSync(at('dist', name), content);
-  console.log(Object.entries(files).map(([name, content]) => `${name} ${Math.ceil(content.length / 1024)} KiB`).join(', '));
+  console.log(
+    Object.entries(files)
+      .map(([name, content]) => `${name} ${Math.ceil(content.length / 1024)} KiB`)
+      .join(', '),
+  );
 }

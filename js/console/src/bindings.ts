@@ -12,9 +12,17 @@ import { openTree } from './tree.js';
 export class BindingsPanel {
   readonly element: HTMLElement;
   private readonly list = h('div', { class: 'bindings' });
-  private readonly filter = h('input', { type: 'search', placeholder: 'Search bindings', 'aria-label': 'Search bindings', oninput: () => this.refilter() });
+  private readonly filter = h('input', {
+    type: 'search',
+    placeholder: 'Search bindings',
+    'aria-label': 'Search bindings',
+    oninput: () => this.refilter(),
+  });
 
-  constructor(private readonly link: Link, private readonly insert: (text: string) => void) {
+  constructor(
+    private readonly link: Link,
+    private readonly insert: (text: string) => void,
+  ) {
     this.element = h('div', { class: 'panel-body' }, h('div', { class: 'toolbar' }, this.filter), this.list);
     link.state.listen((state) => state === 'connected' && this.show(link.client?.declarations ?? []));
   }
@@ -38,7 +46,13 @@ export class BindingsPanel {
   private card(declaration: Declaration): HTMLElement {
     const { name, description, effects = [] } = declaration;
     const tags = effects.map((effect) => h('span', { class: effect === 'read' ? 'tag' : 'tag warn' }, effect));
-    const summary = h('summary', {}, h('span', { class: 'name' }, name), ...tags, h('span', { class: 'quiet-text' }, description ?? ''));
+    const summary = h(
+      'summary',
+      {},
+      h('span', { class: 'name' }, name),
+      ...tags,
+      h('span', { class: 'quiet-text' }, description ?? ''),
+    );
     const card = h('details', { class: 'card binding' }, summary);
     card.addEventListener('toggle', () => card.append(this.body(declaration)), { once: true });
     return card;
@@ -46,12 +60,19 @@ export class BindingsPanel {
 
   private body(declaration: Declaration): HTMLElement {
     const { input, output, name } = declaration;
-    const schemas = h('details', { class: 'schemas' }, h('summary', {}, 'Schemas'),
-      h('pre', {}, JSON.stringify({ input: input ?? true, output: output ?? true }, null, 2)));
-    return h('div', { class: 'binding-body' },
+    const schemas = h(
+      'details',
+      { class: 'schemas' },
+      h('summary', {}, 'Schemas'),
+      h('pre', {}, JSON.stringify({ input: input ?? true, output: output ?? true }, null, 2)),
+    );
+    return h(
+      'div',
+      { class: 'binding-body' },
       h('pre', { class: 'signature' }, signature(declaration)),
       this.tryIt(name, form(asSchema(input))),
-      schemas);
+      schemas,
+    );
   }
 
   private tryIt(name: string, fields: ReturnType<typeof form>): HTMLElement {
@@ -62,10 +83,15 @@ export class BindingsPanel {
       const start = performance.now();
       try {
         const value = await this.link.client?.invoke(name, read());
-        result.replaceChildren(h('span', { class: 'quiet-text' }, milliseconds(performance.now() - start)), openTree(value));
+        result.replaceChildren(
+          h('span', { class: 'quiet-text' }, milliseconds(performance.now() - start)),
+          openTree(value),
+        );
       } catch (error) {
         const { kind, message } = error as { kind?: string; message: string };
-        result.replaceChildren(h('div', { class: 'error-message' }, kind !== undefined && h('span', { class: 'tag bad' }, kind), message));
+        result.replaceChildren(
+          h('div', { class: 'error-message' }, kind !== undefined && h('span', { class: 'tag bad' }, kind), message),
+        );
       }
     };
     const intoEditor = () => {
@@ -75,7 +101,17 @@ export class BindingsPanel {
         result.replaceChildren(h('div', { class: 'error-message' }, (error as Error).message));
       }
     };
-    return h('form', { class: 'try', onsubmit: onsubmit as never }, fields.element,
-      h('div', { class: 'row' }, h('button', { class: 'primary' }, 'Call'), h('button', { type: 'button', onclick: intoEditor }, 'Into the editor')), result);
+    return h(
+      'form',
+      { class: 'try', onsubmit: onsubmit as never },
+      fields.element,
+      h(
+        'div',
+        { class: 'row' },
+        h('button', { class: 'primary' }, 'Call'),
+        h('button', { type: 'button', onclick: intoEditor }, 'Into the editor'),
+      ),
+      result,
+    );
   }
 }

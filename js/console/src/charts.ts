@@ -23,12 +23,19 @@ export class ChartsPanel {
   private readonly points: (Point | undefined)[] = [];
   private readonly status = h('p', { class: 'quiet-text', role: 'status' }, 'The first points come in a few seconds.');
   private readonly charts: Chart[] = [
-    new Chart('Evals per second', (value) => (value >= 10 ? String(Math.round(value)) : value.toFixed(1)), [{ label: 'evals/s', class: 'first', read: (point) => point.evalsPerSecond }]),
+    new Chart('Evals per second', (value) => (value >= 10 ? String(Math.round(value)) : value.toFixed(1)), [
+      { label: 'evals/s', class: 'first', read: (point) => point.evalsPerSecond },
+    ]),
     new Chart('Latency of evals', milliseconds, [
       { label: 'p50', class: 'first', read: (point) => point.p50 },
       { label: 'p95', class: 'second', read: (point) => point.p95 },
     ]),
-    new Chart('Memory of the server', bytes, [{ label: 'resident', class: 'first', read: (point) => point.memoryBytes }], 2),
+    new Chart(
+      'Memory of the server',
+      bytes,
+      [{ label: 'resident', class: 'first', read: (point) => point.memoryBytes }],
+      2,
+    ),
   ];
   private last: { samples: Samples; at: number } | undefined;
 
@@ -41,10 +48,14 @@ export class ChartsPanel {
     const before = this.last;
     this.last = await this.look();
     const seconds = ((this.last?.at ?? 0) - (before?.at ?? 0)) / 1000;
-    const point = before === undefined || this.last === undefined ? undefined : pointBetween(before.samples, this.last.samples, seconds);
+    const point =
+      before === undefined || this.last === undefined
+        ? undefined
+        : pointBetween(before.samples, this.last.samples, seconds);
     this.points.push(point);
     if (this.points.length > POINTS_MAX) this.points.shift();
-    this.status.textContent = this.last === undefined ? 'The server does not answer.' : 'All sessions of this server, the last four minutes.';
+    this.status.textContent =
+      this.last === undefined ? 'The server does not answer.' : 'All sessions of this server, the last four minutes.';
     for (const chart of this.charts) chart.draw(this.points);
   }
 
@@ -61,25 +72,45 @@ export class ChartsPanel {
 
 class Chart {
   readonly element: HTMLElement;
-  private readonly plot = svg('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: 'none', 'aria-hidden': 'true' });
+  private readonly plot = svg('svg', {
+    viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+    preserveAspectRatio: 'none',
+    'aria-hidden': 'true',
+  });
   private readonly legend = h('div', { class: 'legend' });
   private readonly top = h('span', { class: 'axis' });
   private points: (Point | undefined)[] = [];
   private hovered: number | undefined;
 
-  constructor(title: string, private readonly format: (value: number) => string, private readonly lines: Line[], private readonly base = 10) {
-    this.element = h('figure', { class: 'chart' }, h('figcaption', {}, h('strong', {}, title), this.legend), h('div', { class: 'plot' }, this.top));
+  constructor(
+    title: string,
+    private readonly format: (value: number) => string,
+    private readonly lines: Line[],
+    private readonly base = 10,
+  ) {
+    this.element = h(
+      'figure',
+      { class: 'chart' },
+      h('figcaption', {}, h('strong', {}, title), this.legend),
+      h('div', { class: 'plot' }, this.top),
+    );
     this.element.querySelector('.plot')?.append(this.plot);
-    this.plot.addEventListener('pointermove', (event) => this.hover((event as PointerEvent).offsetX / this.plot.clientWidth));
+    this.plot.addEventListener('pointermove', (event) =>
+      this.hover((event as PointerEvent).offsetX / this.plot.clientWidth),
+    );
     this.plot.addEventListener('pointerleave', () => this.hover(undefined));
   }
 
   draw(points: (Point | undefined)[]): void {
     this.points = points;
-    const values = this.lines.flatMap(({ read }) => points.map((point) => point && read(point))).filter((value) => value !== undefined);
+    const values = this.lines
+      .flatMap(({ read }) => points.map((point) => point && read(point)))
+      .filter((value) => value !== undefined);
     const max = niceMax(Math.max(0, ...values), this.base);
     this.top.textContent = this.format(max);
-    const grid = [0.5, 1].map((share) => svg('line', { class: 'grid', x1: 0, x2: WIDTH, y1: HEIGHT * share, y2: HEIGHT * share }));
+    const grid = [0.5, 1].map((share) =>
+      svg('line', { class: 'grid', x1: 0, x2: WIDTH, y1: HEIGHT * share, y2: HEIGHT * share }),
+    );
     this.plot.replaceChildren(...grid, ...this.lines.map((line) => this.path(line, max)), ...this.cursor());
     this.say();
   }
@@ -89,11 +120,12 @@ class Chart {
   }
 
   private path({ read, class: name }: Line, max: number): SVGElement {
+    const y = (value: number) => HEIGHT - (value / max) * (HEIGHT - 4);
     let path = '';
     let isDown = false;
     this.points.forEach((point, index) => {
       const value = point && read(point);
-      if (value !== undefined) path += `${isDown ? 'L' : 'M'}${this.x(index).toFixed(1)} ${(HEIGHT - (value / max) * (HEIGHT - 4)).toFixed(1)}`;
+      if (value !== undefined) path += `${isDown ? 'L' : 'M'}${this.x(index).toFixed(1)} ${y(value).toFixed(1)}`;
       isDown = value !== undefined;
     });
     return svg('path', { class: `series ${name}`, d: path, 'vector-effect': 'non-scaling-stroke' });
@@ -118,13 +150,21 @@ class Chart {
     const ago = ((this.points.length - 1 - index) * ASK_EVERY_MS) / 1000;
     const values = this.lines.map(({ label, class: name, read }) => {
       const value = point && read(point);
-      return h('span', { class: `value ${name}` }, h('i', {}), `${label} ${value === undefined ? '–' : this.format(value)}`);
+      return h(
+        'span',
+        { class: `value ${name}` },
+        h('i', {}),
+        `${label} ${value === undefined ? '–' : this.format(value)}`,
+      );
     });
     this.legend.replaceChildren(...values, h('span', { class: 'quiet-text' }, ago === 0 ? 'now' : `${ago} s ago`));
   }
 }
 
-/** A round number not below `value`, so that the axis does not move with every point: 1, 2, 5 times a power of ten, or a power of two. */
+/**
+ * A round number not below `value`, so that the axis does not move with every point: 1, 2 or 5 times a power of ten, or
+ * a power of two.
+ */
 export function niceMax(value: number, base = 10): number {
   if (value <= 0) return 1;
   const power = base ** Math.floor(Math.log(value) / Math.log(base));

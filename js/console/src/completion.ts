@@ -16,7 +16,8 @@ export function signature({ name, input, output }: Declaration): string {
 
 /** Completes `kv.` with its members, and `getOrder({ ` with the members of its input. */
 export function bindingCompletions(declarations: () => Declaration[]) {
-  return (context: CompletionContext): CompletionResult | null => inputMembers(context, declarations()) ?? names(context, declarations());
+  return (context: CompletionContext): CompletionResult | null =>
+    inputMembers(context, declarations()) ?? names(context, declarations());
 }
 
 function names(context: CompletionContext, declarations: Declaration[]): CompletionResult | null {
@@ -59,13 +60,15 @@ function inputMembers(context: CompletionContext, declarations: Declaration[]): 
   const root = asSchema(declaration.input);
   const { properties = {}, required = [] } = resolved(root, root);
   const given = new Set([...(content ?? '').matchAll(/([\w$]+)\s*:/g)].map(([, key]) => key));
-  const options = Object.entries(properties).filter(([key]) => !given.has(key)).map(([key, schema]): Completion => ({
-    label: key,
-    apply: `${key}: `,
-    type: 'property',
-    detail: `${required.includes(key) ? '' : '? '}${typeText(schema, root, 1)}`,
-    boost: required.includes(key) ? 2 : 1,
-    ...(schema.description === undefined ? {} : { info: schema.description }),
-  }));
+  const options = Object.entries(properties)
+    .filter(([key]) => !given.has(key))
+    .map(([key, schema]): Completion => ({
+      label: key,
+      apply: `${key}: `,
+      type: 'property',
+      detail: `${required.includes(key) ? '' : '? '}${typeText(schema, root, 1)}`,
+      boost: required.includes(key) ? 2 : 1,
+      ...(schema.description === undefined ? {} : { info: schema.description }),
+    }));
   return options.length === 0 ? null : { from: context.pos - word.length, options, validFor: /^[\w$]*$/ };
 }

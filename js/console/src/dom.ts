@@ -4,7 +4,11 @@ type Child = Node | string | undefined | false;
 type Props = Record<string, string | boolean | number | undefined | ((event: never) => void)>;
 
 /** An element: `on…` are listeners, `class` is the class, booleans are present or absent, the rest are attributes. */
-export function h<K extends keyof HTMLElementTagNameMap>(tag: K, props: Props = {}, ...children: Child[]): HTMLElementTagNameMap[K] {
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  props: Props = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(props)) {
     if (typeof value === 'function') element.addEventListener(name.slice(2), value as EventListener);
@@ -16,7 +20,11 @@ export function h<K extends keyof HTMLElementTagNameMap>(tag: K, props: Props = 
 }
 
 /** The same for SVG. */
-export function svg(tag: string, attributes: Record<string, string | number>, ...children: (Node | string)[]): SVGElement {
+export function svg(
+  tag: string,
+  attributes: Record<string, string | number>,
+  ...children: (Node | string)[]
+): SVGElement {
   const element = document.createElementNS('http://www.w3.org/2000/svg', tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
   element.append(...children);
@@ -43,7 +51,10 @@ export class Signal<T> {
 }
 
 /** Storage that a browser may have switched off. */
-export function remembered(storage: () => Storage, key: string): { get(): string | null; set(value: string | null): void } {
+export function remembered(
+  storage: () => Storage,
+  key: string,
+): { get(): string | null; set(value: string | null): void } {
   return {
     get: () => {
       try {

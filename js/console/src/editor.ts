@@ -1,6 +1,12 @@
 // The editor. It lives in a shadow root: there its styles are adopted sheets, which the page's policy allows.
 
-import { autocompletion, closeBrackets, closeBracketsKeymap, closeCompletion, completionKeymap } from '@codemirror/autocomplete';
+import {
+  autocompletion,
+  closeBrackets,
+  closeBracketsKeymap,
+  closeCompletion,
+  completionKeymap,
+} from '@codemirror/autocomplete';
 import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
 import { javascript, typescriptLanguage } from '@codemirror/lang-javascript';
 import { HighlightStyle, bracketMatching, indentOnInput, syntaxHighlighting } from '@codemirror/language';
@@ -31,13 +37,25 @@ const look = EditorView.theme({
   '&.cm-focused': { outline: 'none' },
   '.cm-gutters': { backgroundColor: 'var(--surface)', color: 'var(--text-quiet)', border: 'none' },
   '.cm-activeLine, .cm-activeLineGutter': { backgroundColor: 'var(--active-line)' },
-  '&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground': { backgroundColor: 'var(--selection)' },
-  '.cm-tooltip': { backgroundColor: 'var(--raised)', color: 'var(--text)', border: '1px solid var(--line)', borderRadius: '6px', boxShadow: 'var(--shadow)' },
+  '&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground': {
+    backgroundColor: 'var(--selection)',
+  },
+  '.cm-tooltip': {
+    backgroundColor: 'var(--raised)',
+    color: 'var(--text)',
+    border: '1px solid var(--line)',
+    borderRadius: '6px',
+    boxShadow: 'var(--shadow)',
+  },
   '.cm-tooltip-autocomplete ul li[aria-selected]': { backgroundColor: 'var(--accent)', color: 'var(--on-accent)' },
   '.cm-completionInfo': { padding: '6px 10px', maxWidth: '360px', fontSize: '13px' },
   '.cm-completionInfo code': { fontFamily: 'var(--mono)', overflowWrap: 'anywhere' },
   '.cm-completionDetail': { fontStyle: 'normal', opacity: '.7' },
-  '.cm-lintRange-error': { backgroundImage: 'none', borderBottom: '2px solid var(--bad)', backgroundColor: 'var(--bad-soft)' },
+  '.cm-lintRange-error': {
+    backgroundImage: 'none',
+    borderBottom: '2px solid var(--bad)',
+    backgroundColor: 'var(--bad-soft)',
+  },
   '.cm-lintPoint-error:after': { borderBottomColor: 'var(--bad)' },
 });
 
@@ -58,19 +76,31 @@ export class Editor {
     const host = document.createElement('div');
     host.style.height = '100%';
     root.append(host);
-    const keys = Prec.highest(keymap.of([
-      { key: 'Mod-Enter', run: (view) => (closeCompletion(view), onRun(), true) },
-      { key: 'Mod-.', run: onCancel },
-    ]));
+    const keys = Prec.highest(
+      keymap.of([
+        { key: 'Mod-Enter', run: (view) => (closeCompletion(view), onRun(), true) },
+        { key: 'Mod-.', run: onCancel },
+      ]),
+    );
     const state = EditorState.create({
       doc: text,
       extensions: [
-        keys, lineNumbers(), history(), drawSelection(), indentOnInput(), bracketMatching(), closeBrackets(), highlightActiveLine(), EditorView.lineWrapping,
+        keys,
+        lineNumbers(),
+        history(),
+        drawSelection(),
+        indentOnInput(),
+        bracketMatching(),
+        closeBrackets(),
+        highlightActiveLine(),
+        EditorView.lineWrapping,
         // Tab moves on to the next control: the page is used with the keyboard too.
         keymap.of([...closeBracketsKeymap, ...completionKeymap, ...historyKeymap, ...defaultKeymap]),
         javascript({ typescript: true }),
         typescriptLanguage.data.of({ autocomplete: bindingCompletions(declarations) }),
-        autocompletion(), syntaxHighlighting(colours), look,
+        autocompletion(),
+        syntaxHighlighting(colours),
+        look,
         EditorView.contentAttributes.of({ 'aria-label': 'Code to run' }),
         EditorView.updateListener.of((update) => update.docChanged && onChange(update.state.doc.toString())),
       ],

@@ -21,9 +21,11 @@ export function form(schema: Schema): Field {
 
 function field(schema: Schema, root: Schema, name: string, isRequired: boolean, depth: number): Field {
   const shape = resolved(schema, root);
-  if (Array.isArray(shape.enum) && shape.enum.every((one) => typeof one === 'string')) return choice(shape, name, isRequired);
+  if (Array.isArray(shape.enum) && shape.enum.every((one) => typeof one === 'string'))
+    return choice(shape, name, isRequired);
   if (depth < FORM_DEPTH_MAX) {
-    if (shape.properties !== undefined && !(shape.required ?? []).includes('$fn')) return group(shape, root, name, depth);
+    if (shape.properties !== undefined && !(shape.required ?? []).includes('$fn'))
+      return group(shape, root, name, depth);
     if (shape.type === 'array') return list(shape, root, name, depth);
   }
   switch (shape.type) {
@@ -42,13 +44,30 @@ function field(schema: Schema, root: Schema, name: string, isRequired: boolean, 
 function labelled(name: string, schema: Schema, isRequired: boolean, control: HTMLElement): HTMLElement {
   idsUsed += 1;
   control.id = `field-${idsUsed}`;
-  const label = h('label', { for: control.id }, name, isRequired && h('span', { class: 'required', title: 'required' }, ' *'));
+  const label = h(
+    'label',
+    { for: control.id },
+    name,
+    isRequired && h('span', { class: 'required', title: 'required' }, ' *'),
+  );
   const hint = schema.description === undefined ? undefined : h('small', {}, schema.description);
   return h('div', { class: 'field' }, label, control, hint);
 }
 
-function line(schema: Schema, name: string, isRequired: boolean, type: string, parse: (text: string) => unknown): Field {
-  const input = h('input', { type, step: 'any', name, autocomplete: 'off', placeholder: typeof schema['default'] === 'string' ? schema['default'] : undefined });
+function line(
+  schema: Schema,
+  name: string,
+  isRequired: boolean,
+  type: string,
+  parse: (text: string) => unknown,
+): Field {
+  const input = h('input', {
+    type,
+    step: 'any',
+    name,
+    autocomplete: 'off',
+    placeholder: typeof schema['default'] === 'string' ? schema['default'] : undefined,
+  });
   return {
     element: labelled(name, schema, isRequired, input),
     // An empty field that is not required is left out; a required text may be empty.
@@ -62,17 +81,28 @@ function numberOf(text: string, name: string): number {
   return value;
 }
 
-function choice(schema: Schema, name: string, isRequired: boolean, parse: (text: string) => unknown = (text) => text): Field {
+function choice(
+  schema: Schema,
+  name: string,
+  isRequired: boolean,
+  parse: (text: string) => unknown = (text) => text,
+): Field {
   const options = (schema.enum as string[]).map((one) => h('option', { value: one }, one));
   const select = h('select', { name }, !isRequired && h('option', { value: '' }, '(left out)'), ...options);
-  return { element: labelled(name, schema, isRequired, select), read: () => (select.value === '' ? undefined : parse(select.value)) };
+  return {
+    element: labelled(name, schema, isRequired, select),
+    read: () => (select.value === '' ? undefined : parse(select.value)),
+  };
 }
 
 function group(schema: Schema, root: Schema, name: string, depth: number): Field {
   const required = schema.required ?? [];
-  const fields = Object.entries(schema.properties ?? {}).map(([key, one]) => [key, field(one, root, key, required.includes(key), depth + 1)] as const);
+  const fields = Object.entries(schema.properties ?? {}).map(
+    ([key, one]) => [key, field(one, root, key, required.includes(key), depth + 1)] as const,
+  );
   const parts = fields.map(([, part]) => part.element);
-  const element = depth === 0 ? h('div', { class: 'fields' }, ...parts) : h('fieldset', {}, h('legend', {}, name), ...parts);
+  const element =
+    depth === 0 ? h('div', { class: 'fields' }, ...parts) : h('fieldset', {}, h('legend', {}, name), ...parts);
   const read = () => {
     const values = fields.map(([key, part]) => [key, part.read()] as const).filter(([, value]) => value !== undefined);
     return values.length === 0 && depth > 0 && !required.length ? undefined : Object.fromEntries(values);
@@ -85,7 +115,11 @@ function list(schema: Schema, root: Schema, name: string, depth: number): Field 
   const rows = h('div', { class: 'fields' });
   const add = () => {
     const part = field(asSchema(schema.items), root, `${name}[${items.length}]`, true, depth + 1);
-    const remove = h('button', { type: 'button', class: 'quiet', 'aria-label': `Remove ${name}[${items.length}]`, onclick: () => drop() }, '×');
+    const remove = h(
+      'button',
+      { type: 'button', class: 'quiet', 'aria-label': `Remove ${name}[${items.length}]`, onclick: () => drop() },
+      '×',
+    );
     const row = h('div', { class: 'row' }, part.element, remove);
     const item = { part, row };
     const drop = () => {

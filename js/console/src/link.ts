@@ -21,8 +21,18 @@ export type Request =
 const ticketKept = remembered(() => sessionStorage, 'scomp.session');
 const tokenKept = remembered(() => sessionStorage, 'scomp.token');
 
-const message = { type: 'object', properties: { message: { type: 'string' } }, required: ['message'], additionalProperties: false };
-const question = { type: 'object', properties: { question: { type: 'string' } }, required: ['question'], additionalProperties: false };
+const message = {
+  type: 'object',
+  properties: { message: { type: 'string' } },
+  required: ['message'],
+  additionalProperties: false,
+};
+const question = {
+  type: 'object',
+  properties: { question: { type: 'string' } },
+  required: ['question'],
+  additionalProperties: false,
+};
 
 export class Link {
   readonly state = new Signal<LinkState>();
@@ -106,8 +116,17 @@ export class Link {
   /** What scripts can do to the page. */
   private bindings() {
     return {
-      'page.notify': { description: 'Show a message on the page.', input: message, handler: ({ message }: { message: string }) => (this.notes.emit(message), null) },
-      'page.ask': { description: 'Ask the person at the page; gives the answer.', input: question, output: { type: 'string' }, handler: ({ question }: { question: string }) => this.ask(question) },
+      'page.notify': {
+        description: 'Show a message on the page.',
+        input: message,
+        handler: ({ message }: { message: string }) => (this.notes.emit(message), null),
+      },
+      'page.ask': {
+        description: 'Ask the person at the page; gives the answer.',
+        input: question,
+        output: { type: 'string' },
+        handler: ({ question }: { question: string }) => this.ask(question),
+      },
     };
   }
 

@@ -27,7 +27,10 @@ const draft = remembered(() => localStorage, 'scomp.draft');
 const editor = new Editor({
   parent: byId('editor'),
   text: draft.get() ?? SAMPLE,
-  declarations: () => [...(link.client?.declarations ?? []), { name: 'page.ask' }, { name: 'page.notify' }].filter(({ name }) => !/^(session|bindings)\./.test(name)),
+  declarations: () =>
+    [...(link.client?.declarations ?? []), { name: 'page.ask' }, { name: 'page.notify' }].filter(
+      ({ name }) => !/^(session|bindings)\./.test(name),
+    ),
   onRun: () => void run(),
   onCancel: () => (cancel(), true),
   onChange: (text) => draft.set(text),
@@ -71,8 +74,18 @@ function cancel(): void {
 
 const bindingsPanel = new BindingsPanel(link, (text) => (goToEditor(), editor.insert(text)));
 const sessionsPanel = new SessionsPanel(link, () => tabs.current === 'sessions');
-const panels = [bindingsPanel.element, sessionsPanel.element, new WirePanel(link).element, new ChartsPanel(link).element];
-const [bindings, sessions, wire, charts] = panels.map((element) => h('section', { class: 'panel' }, element)) as [HTMLElement, HTMLElement, HTMLElement, HTMLElement];
+const panels = [
+  bindingsPanel.element,
+  sessionsPanel.element,
+  new WirePanel(link).element,
+  new ChartsPanel(link).element,
+];
+const [bindings, sessions, wire, charts] = panels.map((element) => h('section', { class: 'panel' }, element)) as [
+  HTMLElement,
+  HTMLElement,
+  HTMLElement,
+  HTMLElement,
+];
 byId('panels').append(bindings, sessions, wire, charts);
 
 const tabs = new Tabs(byId('tabs'), [
@@ -92,7 +105,13 @@ const arrange = () => {
 narrow.addEventListener('change', arrange);
 tabs.show(isNarrow() ? 'work' : 'bindings');
 
-const SAID: Record<LinkState, string> = { connecting: 'connecting', connected: 'connected', reconnecting: 'reconnecting', closed: 'closed', token: 'token needed' };
+const SAID: Record<LinkState, string> = {
+  connecting: 'connecting',
+  connected: 'connected',
+  reconnecting: 'reconnecting',
+  closed: 'closed',
+  token: 'token needed',
+};
 
 link.state.listen((state) => {
   byId('state').textContent = SAID[state];
@@ -101,9 +120,15 @@ link.state.listen((state) => {
   const dialog = byId<HTMLDialogElement>('token-dialog');
   if (state === 'token') dialog.showModal();
   else if (state === 'connected') dialog.close();
-  banner(state === 'closed' ? ['The connection is closed.', h('button', { onclick: () => void link.open() }, 'Connect')] : []);
+  banner(
+    state === 'closed'
+      ? ['The connection is closed.', h('button', { onclick: () => void link.open() }, 'Connect')]
+      : [],
+  );
 });
-link.returned.listen(({ resumed }) => note(resumed ? 'Back in the same session.' : 'The session is gone; this is a new one.'));
+link.returned.listen(({ resumed }) =>
+  note(resumed ? 'Back in the same session.' : 'The session is gone; this is a new one.'),
+);
 link.lines.listen((line) => output.print(line));
 link.notes.listen(note);
 
@@ -126,7 +151,10 @@ byId('run').addEventListener('click', () => void run());
 byId('cancel').addEventListener('click', cancel);
 byId('clear').addEventListener('click', () => output.clear());
 byId('reset').addEventListener('click', () => {
-  link.client?.invoke('session.reset').then(() => note('The session has a fresh context.'), (error: Error) => note(error.message));
+  link.client?.invoke('session.reset').then(
+    () => note('The session has a fresh context.'),
+    (error: Error) => note(error.message),
+  );
 });
 byId('help').addEventListener('click', () => byId<HTMLDialogElement>('help-dialog').showModal());
 byId('theme').addEventListener('click', () => cycleTheme(byId('theme')));

@@ -51,7 +51,10 @@ function bucketsBetween(before: Samples, now: Samples): Bucket[] {
   for (const [name, value] of now) {
     const [, bound] = /^scomp_eval_duration_seconds_bucket\{le="([^"]+)"\}$/.exec(name) ?? [];
     if (bound === undefined) continue;
-    buckets.push({ upToSeconds: bound === '+Inf' ? Infinity : Number(bound), count: difference(before.get(name) ?? 0, value) });
+    buckets.push({
+      upToSeconds: bound === '+Inf' ? Infinity : Number(bound),
+      count: difference(before.get(name) ?? 0, value),
+    });
   }
   return buckets.sort((a, b) => a.upToSeconds - b.upToSeconds);
 }

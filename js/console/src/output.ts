@@ -22,41 +22,65 @@ export class Run {
   private readonly facts = h('span', { class: 'facts' });
   private linesShown = 0;
 
-  constructor(readonly name: string, code: string, onAgain: (code: string) => void) {
-    const restore = h('button', { class: 'code', title: 'Put this code back into the editor', onclick: () => onAgain(code) }, code);
-    this.element = h('article', { class: 'run', 'aria-busy': 'true' }, h('header', {}, restore, this.facts), this.lines, this.outcome);
+  constructor(
+    readonly name: string,
+    code: string,
+    onAgain: (code: string) => void,
+  ) {
+    const restore = h(
+      'button',
+      { class: 'code', title: 'Put this code back into the editor', onclick: () => onAgain(code) },
+      code,
+    );
+    this.element = h(
+      'article',
+      { class: 'run', 'aria-busy': 'true' },
+      h('header', {}, restore, this.facts),
+      this.lines,
+      this.outcome,
+    );
   }
 
   print({ level, text, late }: ConsoleLine): void {
     this.linesShown += 1;
     if (this.linesShown > LINES_SHOWN_MAX) {
-      if (this.linesShown === LINES_SHOWN_MAX + 1) this.lines.append(h('div', { class: 'quiet-text' }, 'more was printed than is shown'));
+      if (this.linesShown === LINES_SHOWN_MAX + 1)
+        this.lines.append(h('div', { class: 'quiet-text' }, 'more was printed than is shown'));
       return;
     }
-    this.lines.append(h('pre', { class: `line line-${level}` }, late === true && h('span', { class: 'tag' }, 'late'), text));
+    this.lines.append(
+      h('pre', { class: `line line-${level}` }, late === true && h('span', { class: 'tag' }, 'late'), text),
+    );
   }
 
   succeed({ value, stats, consoleDropped }: EvalOutput): void {
     this.end('ok', openTree(value));
-    if (consoleDropped > 0) this.lines.append(h('div', { class: 'quiet-text' }, `${consoleDropped} lines were dropped by the server`));
+    if (consoleDropped > 0)
+      this.lines.append(h('div', { class: 'quiet-text' }, `${consoleDropped} lines were dropped by the server`));
     if (stats === undefined) return;
     const calls = stats.bindingCalls === 0 ? '' : ` · ${stats.bindingCalls} calls`;
-    this.facts.textContent = `${milliseconds(stats.wallMs)} · CPU ${milliseconds(stats.cpuMs)}${calls} · ${bytes(stats.memoryBytes)}`;
+    const times = `${milliseconds(stats.wallMs)} · CPU ${milliseconds(stats.cpuMs)}`;
+    this.facts.textContent = `${times}${calls} · ${bytes(stats.memoryBytes)}`;
   }
 
   /** Shows an error; a place in this run's own code can be gone to. */
   fail(error: unknown, goTo: (position: Position) => void): void {
     const message = error instanceof Error ? error.message : String(error);
     const kind = error instanceof RemoteError ? error.kind : (error as { kind?: string }).kind;
-    const parts: Node[] = [h('div', { class: 'error-message' }, kind !== undefined && h('span', { class: 'tag bad' }, kind), message)];
+    const parts: Node[] = [
+      h('div', { class: 'error-message' }, kind !== undefined && h('span', { class: 'tag bad' }, kind), message),
+    ];
     const position = positionIn(error instanceof RemoteError ? error.remoteStack : undefined, this.name);
     if (position !== undefined) {
       const { line, column } = position;
-      parts.push(h('button', { class: 'quiet position', onclick: () => goTo(position) }, `line ${line}, column ${column}`));
+      parts.push(
+        h('button', { class: 'quiet position', onclick: () => goTo(position) }, `line ${line}, column ${column}`),
+      );
       goTo(position);
     }
     if (error instanceof RemoteError) {
-      if (error.suggestions.length > 0) parts.push(h('div', { class: 'quiet-text' }, `did you mean ${error.suggestions.join(' or ')}?`));
+      if (error.suggestions.length > 0)
+        parts.push(h('div', { class: 'quiet-text' }, `did you mean ${error.suggestions.join(' or ')}?`));
       const more = { code: error.code, data: error.data };
       parts.push(tree(more, 'details'));
     }

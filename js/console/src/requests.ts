@@ -30,13 +30,21 @@ function approval({ request, decide }: Request & { type: 'approval' }, leave: ()
   return [
     h('header', {}, h('strong', {}, `Allow ${request.binding}?`), ...effects),
     tree(request.input, 'input'),
-    h('div', { class: 'row' }, reason,
+    h(
+      'div',
+      { class: 'row' },
+      reason,
       h('button', { type: 'button', class: 'bad', onclick: () => answer(false) }, 'Refuse'),
-      h('button', { type: 'button', class: 'primary', onclick: () => answer(true) }, 'Allow')),
+      h('button', { type: 'button', class: 'primary', onclick: () => answer(true) }, 'Allow'),
+    ),
   ];
 }
 
-function question({ question, answer }: Request & { type: 'question' }, card: HTMLFormElement, leave: () => void): Node[] {
+function question(
+  { question, answer }: Request & { type: 'question' },
+  card: HTMLFormElement,
+  leave: () => void,
+): Node[] {
   const input = h('input', { type: 'text', 'aria-label': 'Your answer', autocomplete: 'off' });
   card.addEventListener('submit', (event) => {
     event.preventDefault();

@@ -21,8 +21,14 @@ export function asSchema(value: unknown): Schema {
 export function resolved(schema: Schema, root: Schema): Schema {
   const reference = schema['$ref'];
   if (typeof reference !== 'string' || !reference.startsWith('#/')) return schema;
-  const steps = reference.slice(2).split('/').map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'));
-  const found = steps.reduce<unknown>((at, step) => (typeof at === 'object' && at !== null ? (at as Schema)[step] : undefined), root);
+  const steps = reference
+    .slice(2)
+    .split('/')
+    .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'));
+  const found = steps.reduce<unknown>(
+    (at, step) => (typeof at === 'object' && at !== null ? (at as Schema)[step] : undefined),
+    root,
+  );
   return asSchema(found);
 }
 
@@ -59,5 +65,7 @@ function objectText(schema: Schema, root: Schema, depth: number): string {
   if (required.includes('$fn')) return 'Function';
   const entries = Object.entries(schema.properties ?? {});
   if (entries.length === 0 || depth >= TYPE_DEPTH_MAX) return 'object';
-  return `{ ${entries.map(([name, one]) => `${name}${required.includes(name) ? '' : '?'}: ${typeText(one, root, depth + 1)}`).join('; ')} }`;
+  const member = ([name, one]: [string, Schema]) =>
+    `${name}${required.includes(name) ? '' : '?'}: ${typeText(one, root, depth + 1)}`;
+  return `{ ${entries.map(member).join('; ')} }`;
 }

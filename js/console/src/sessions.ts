@@ -9,7 +9,15 @@ export interface Listed {
   id: string;
   principal: string;
   connected: boolean;
-  info: { running: boolean; evalsQueued: number; evalsDone: number; memoryBytes: number; cpuMs: number; callsInFlight: number; timers: number } | null;
+  info: {
+    running: boolean;
+    evalsQueued: number;
+    evalsDone: number;
+    memoryBytes: number;
+    cpuMs: number;
+    callsInFlight: number;
+    timers: number;
+  } | null;
 }
 
 export class SessionsPanel {
@@ -19,10 +27,20 @@ export class SessionsPanel {
   /** CPU time at the last look, to show what is used now. */
   private before = new Map<string, { cpuMs: number; at: number }>();
 
-  constructor(private readonly link: Link, private readonly isShown: () => boolean) {
-    const heads = ['Session', 'State', 'Queue', 'Done', 'Memory', 'CPU', 'CPU now'].map((text) => h('th', { scope: 'col' }, text));
+  constructor(
+    private readonly link: Link,
+    private readonly isShown: () => boolean,
+  ) {
+    const heads = ['Session', 'State', 'Queue', 'Done', 'Memory', 'CPU', 'CPU now'].map((text) =>
+      h('th', { scope: 'col' }, text),
+    );
     const table = h('table', {}, h('thead', {}, h('tr', {}, ...heads)), this.rows);
-    this.element = h('div', { class: 'panel-body' }, this.status, h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Sessions' }, table));
+    this.element = h(
+      'div',
+      { class: 'panel-body' },
+      this.status,
+      h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Sessions' }, table),
+    );
     setInterval(() => this.isShown() && document.visibilityState === 'visible' && void this.ask(), ASK_EVERY_MS);
   }
 
@@ -51,12 +69,16 @@ export class SessionsPanel {
 
   private row({ id, connected, info }: Listed, isOwn: boolean, now: number): HTMLElement {
     const last = this.before.get(id);
-    const share = info === null || last === undefined ? undefined : Math.max(0, (info.cpuMs - last.cpuMs) / (now - last.at));
+    const share =
+      info === null || last === undefined ? undefined : Math.max(0, (info.cpuMs - last.cpuMs) / (now - last.at));
     const state = info === null ? 'gone' : info.running ? 'running' : connected ? 'idle' : 'detached';
     const cells = [
       h('td', { class: 'id', title: id }, `${id.slice(0, 13)}…`, isOwn && h('span', { class: 'tag' }, 'this page')),
       h('td', {}, h('span', { class: `state state-${state}` }, state)),
-      ...(info === null ? ['', '', '', ''] : [String(info.evalsQueued), String(info.evalsDone), bytes(info.memoryBytes), milliseconds(info.cpuMs)]).map((text) => h('td', { class: 'number' }, text)),
+      ...(info === null
+        ? ['', '', '', '']
+        : [String(info.evalsQueued), String(info.evalsDone), bytes(info.memoryBytes), milliseconds(info.cpuMs)]
+      ).map((text) => h('td', { class: 'number' }, text)),
       h('td', { class: 'number' }, share === undefined ? '' : `${Math.round(share * 100)} %`),
     ];
     return h('tr', {}, ...cells);

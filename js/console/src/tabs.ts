@@ -13,14 +13,25 @@ export class Tabs {
   private readonly buttons = new Map<string, HTMLButtonElement>();
   current = '';
 
-  constructor(bar: HTMLElement, private readonly tabs: Tab[]) {
+  constructor(
+    bar: HTMLElement,
+    private readonly tabs: Tab[],
+  ) {
     for (const [index, { id, label, panel }] of tabs.entries()) {
       panel.id = `panel-${id}`;
       panel.setAttribute('role', 'tabpanel');
       panel.setAttribute('aria-labelledby', `tab-${id}`);
-      const button = h('button', {
-        role: 'tab', id: `tab-${id}`, 'aria-controls': panel.id, title: `${label} (Alt+${index + 1})`, onclick: () => this.show(id),
-      }, label);
+      const button = h(
+        'button',
+        {
+          role: 'tab',
+          id: `tab-${id}`,
+          'aria-controls': panel.id,
+          title: `${label} (Alt+${index + 1})`,
+          onclick: () => this.show(id),
+        },
+        label,
+      );
       this.buttons.set(id, button);
       bar.append(button);
     }

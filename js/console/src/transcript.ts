@@ -9,7 +9,9 @@ const TOKEN = /("token":)"(?!\$\{)[^"]*"/g;
  * name that the player remembers.
  */
 export function transcriptOf(frames: Pick<Frame, 'direction' | 'text'>[]): string {
-  const lines = frames.map(({ direction, text }) => `${direction === 'out' ? '>>' : '<<'} ${text.replace(TOKEN, '$1"${token}"')}`);
+  const lines = frames.map(
+    ({ direction, text }) => `${direction === 'out' ? '>>' : '<<'} ${text.replace(TOKEN, '$1"${token}"')}`,
+  );
   return `# Copied from the web console.\n${lines.join('\n')}\n`;
 }
 
@@ -31,7 +33,12 @@ export function summaryOf(text: string): Summary {
   } catch {
     return { what: 'not JSON', isError: true };
   }
-  const { id, method, params, error } = frame as { id?: unknown; method?: string; params?: Record<string, unknown>; error?: { message?: string } };
+  const { id, method, params, error } = frame as {
+    id?: unknown;
+    method?: string;
+    params?: Record<string, unknown>;
+    error?: { message?: string };
+  };
   const number = id === undefined ? '' : `#${String(id)} `;
   if (method !== undefined) {
     const target = params?.['binding'] ?? params?.['ref'] ?? params?.['code'] ?? '';

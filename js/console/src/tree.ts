@@ -45,7 +45,11 @@ function fill(node: HTMLElement, members: Member[]): void {
     for (const [label, value] of members.slice(from, from + MEMBERS_SHOWN_MAX)) list.append(tree(value, label));
     const rest = members.length - from - MEMBERS_SHOWN_MAX;
     if (rest <= 0) return;
-    const more = h('button', { class: 'quiet', onclick: () => (more.remove(), show(from + MEMBERS_SHOWN_MAX)) }, `${rest} more`);
+    const more = h(
+      'button',
+      { class: 'quiet', onclick: () => (more.remove(), show(from + MEMBERS_SHOWN_MAX)) },
+      `${rest} more`,
+    );
     list.append(more);
   };
   show(0);
@@ -85,15 +89,22 @@ export function preview(value: unknown): string {
   }
 }
 
+const hex = (byte: number): string => byte.toString(16).padStart(2, '0');
+
 function previewObject(value: object): string {
   if (value instanceof Date) return value.toISOString();
-  if (value instanceof Uint8Array) return `Uint8Array(${value.length}) ${[...value.subarray(0, 16)].map((byte) => byte.toString(16).padStart(2, '0')).join(' ')}`;
+  if (value instanceof Uint8Array)
+    return `Uint8Array(${value.length}) ${[...value.subarray(0, 16)].map(hex).join(' ')}`;
   if (value instanceof Error) return `${value.name}: ${value.message}`;
   if (value instanceof Map) return `Map(${value.size})`;
   if (value instanceof Set) return `Set(${value.size}) {${[...value].slice(0, 8).map(short).join(', ')}}`;
-  if (Array.isArray(value)) return `(${value.length}) [${value.slice(0, 8).map(short).join(', ')}${value.length > 8 ? ', …' : ''}]`;
+  if (Array.isArray(value))
+    return `(${value.length}) [${value.slice(0, 8).map(short).join(', ')}${value.length > 8 ? ', …' : ''}]`;
   const entries = Object.entries(value);
-  return `{${entries.slice(0, 5).map(([key, one]) => `${key}: ${short(one)}`).join(', ')}${entries.length > 5 ? ', …' : ''}}`;
+  return `{${entries
+    .slice(0, 5)
+    .map(([key, one]) => `${key}: ${short(one)}`)
+    .join(', ')}${entries.length > 5 ? ', …' : ''}}`;
 }
 
 /** Inside a preview there is room for the kind of a thing only. */
@@ -110,7 +121,9 @@ function cut(text: string): string {
 /** Arrows as in any tree: right opens, left closes or goes to the parent, up and down move. */
 function onKey(event: KeyboardEvent, node: HTMLDetailsElement, open: () => void): void {
   const step = (by: number) => {
-    const visible = [...document.querySelectorAll<HTMLElement>('details.tree > summary')].filter((one) => one.offsetParent !== null);
+    const visible = [...document.querySelectorAll<HTMLElement>('details.tree > summary')].filter(
+      (one) => one.offsetParent !== null,
+    );
     visible[visible.indexOf(event.currentTarget as HTMLElement) + by]?.focus();
   };
   switch (event.key) {

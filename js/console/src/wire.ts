@@ -16,7 +16,12 @@ export class WirePanel {
   readonly element: HTMLElement;
   private readonly entries: Entry[] = [];
   private readonly rows = h('div', { class: 'frames', role: 'log', 'aria-label': 'Frames' });
-  private readonly filter = h('input', { type: 'search', placeholder: 'Filter: in, out, any text', 'aria-label': 'Filter frames', oninput: () => this.refilter() });
+  private readonly filter = h('input', {
+    type: 'search',
+    placeholder: 'Filter: in, out, any text',
+    'aria-label': 'Filter frames',
+    oninput: () => this.refilter(),
+  });
   private readonly pause = h('button', { 'aria-pressed': 'false', onclick: () => this.toggle() }, 'Pause');
   private readonly copied = h('span', { class: 'quiet-text', role: 'status' });
   private isPaused = false;
@@ -25,7 +30,12 @@ export class WirePanel {
   constructor(link: Link) {
     const copy = h('button', { onclick: () => void this.copy() }, 'Copy as transcript');
     const clear = h('button', { class: 'quiet', onclick: () => this.clear() }, 'Clear');
-    this.element = h('div', { class: 'panel-body' }, h('div', { class: 'toolbar' }, this.filter, this.pause, copy, clear, this.copied), this.rows);
+    this.element = h(
+      'div',
+      { class: 'panel-body' },
+      h('div', { class: 'toolbar' }, this.filter, this.pause, copy, clear, this.copied),
+      this.rows,
+    );
     link.frames.listen((frame) => this.add(frame));
   }
 
@@ -79,8 +89,19 @@ export class WirePanel {
 function rowOf({ at, direction, text }: Frame): HTMLElement {
   const { what, isError } = summaryOf(text);
   const time = at.toISOString().slice(11, 23);
-  const arrow = h('span', { class: `arrow arrow-${direction}`, title: direction === 'out' ? 'sent by this page' : 'sent by the server' }, direction === 'out' ? '→' : '←');
-  const summary = h('summary', {}, arrow, h('time', {}, time), h('span', { class: isError ? 'what bad-text' : 'what' }, what), h('span', { class: 'size' }, bytes(text.length)));
+  const arrow = h(
+    'span',
+    { class: `arrow arrow-${direction}`, title: direction === 'out' ? 'sent by this page' : 'sent by the server' },
+    direction === 'out' ? '→' : '←',
+  );
+  const summary = h(
+    'summary',
+    {},
+    arrow,
+    h('time', {}, time),
+    h('span', { class: isError ? 'what bad-text' : 'what' }, what),
+    h('span', { class: 'size' }, bytes(text.length)),
+  );
   const row = h('details', { class: 'frame' }, summary);
   row.addEventListener('toggle', () => row.append(h('pre', {}, pretty(text))), { once: true });
   return row;

@@ -10,8 +10,13 @@ import type { BrowserContext, Page } from 'playwright-core';
 const CHROMIUM = process.env['CHROMIUM'] ?? '/usr/bin/chromium';
 
 const FLAGS = [
-  '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
-  '--disable-component-update', '--disable-sync',
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
 ];
 
 export interface Shown {
@@ -25,7 +30,11 @@ export interface Shown {
 export async function show(address: string, viewport = { width: 1280, height: 800 }): Promise<Shown> {
   const folder = mkdtempSync(join(tmpdir(), 'scomp-browser-'));
   const context: BrowserContext = await chromium.launchPersistentContext(folder, {
-    executablePath: CHROMIUM, headless: true, args: FLAGS, viewport, permissions: ['clipboard-read', 'clipboard-write'],
+    executablePath: CHROMIUM,
+    headless: true,
+    args: FLAGS,
+    viewport,
+    permissions: ['clipboard-read', 'clipboard-write'],
   });
   context.setDefaultTimeout(15_000);
   const page = context.pages()[0] ?? (await context.newPage());

@@ -86,7 +86,10 @@ test('a run can be cancelled', async () => {
 
 test('a script calls bindings of the page', async () => {
   const { page } = shown;
-  await write(page, "await page.notify({ message: 'hello from the script' }); 'you said ' + await page.ask({ question: 'Which colour?' })");
+  await write(
+    page,
+    "await page.notify({ message: 'hello from the script' }); 'you said ' + await page.ask({ question: 'Which colour?' })",
+  );
   await page.keyboard.press('Control+Enter');
   await page.getByText('hello from the script').first().waitFor();
   await page.locator('#requests').getByText('Which colour?').waitFor();
@@ -114,7 +117,10 @@ test('the try-it form is made from the schema, calls, and reports', async () => 
   await page.locator('.binding:visible > summary').click();
   await page.locator('.binding:visible').getByLabel('expected').fill('{');
   await page.locator('.binding:visible').getByRole('button', { name: 'Call' }).click();
-  await page.locator('.binding:visible').getByText(/expected: .*JSON/).waitFor();
+  await page
+    .locator('.binding:visible')
+    .getByText(/expected: .*JSON/)
+    .waitFor();
   await page.fill('[aria-label="Search bindings"]', '');
 });
 
@@ -131,7 +137,10 @@ test('the wire shows frames both ways, filters, pauses, and copies a transcript'
   await page.getByRole('button', { name: 'Copy as transcript' }).click();
   await page.getByText('2 frames copied').waitFor();
   const copied = await page.evaluate(() => navigator.clipboard.readText());
-  assert.match(copied, /^# .*\n>> \{"jsonrpc":"2\.0","id":\d+,"method":"eval".*\n<< \{"jsonrpc":"2\.0","id":\d+,"result":\{"value":"needle"/);
+  assert.match(
+    copied,
+    /^# .*\n>> \{"jsonrpc":"2\.0","id":\d+,"method":"eval".*\n<< \{"jsonrpc":"2\.0","id":\d+,"result":\{"value":"needle"/,
+  );
   await page.getByRole('button', { name: 'Pause' }).click();
   await run(page, '1');
   await page.getByRole('button', { name: 'Go on (2 missed)' }).click();
@@ -202,7 +211,10 @@ test('a server with tokens asks for one, and approvals are decided on the page',
     await page.keyboard.type('s3cret');
     await page.keyboard.press('Enter');
     await connected(page);
-    for (const [button, expected] of [['Allow', /142\.5/], ['Refuse', /PermissionDenied.*not today/s]] as const) {
+    for (const [button, expected] of [
+      ['Allow', /142\.5/],
+      ['Refuse', /PermissionDenied.*not today/s],
+    ] as const) {
       await write(page, "(await getOrder({ id: 'o_001' })).total");
       await page.keyboard.press('Control+Enter');
       await page.getByText('Allow getOrder?').waitFor();

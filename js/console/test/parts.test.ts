@@ -13,14 +13,22 @@ import { preview } from '../src/tree.js';
 
 test('a schema reads as a type', () => {
   const schema = {
-    type: 'object', required: ['id', 'visit'],
+    type: 'object',
+    required: ['id', 'visit'],
     properties: {
-      id: { type: 'string' }, tags: { type: 'array', items: { enum: ['a', 'b'] } }, at: { type: ['integer', 'null'] },
-      visit: { type: 'object', required: ['$fn'] }, to: { $ref: '#/$defs/Place' }, any: {},
+      id: { type: 'string' },
+      tags: { type: 'array', items: { enum: ['a', 'b'] } },
+      at: { type: ['integer', 'null'] },
+      visit: { type: 'object', required: ['$fn'] },
+      to: { $ref: '#/$defs/Place' },
+      any: {},
     },
     $defs: { Place: { type: 'object', properties: { x: { type: 'number' } } } },
   };
-  assert.equal(typeText(schema), '{ id: string; tags?: "a" | "b"[]; at?: number | null; visit: Function; to?: Place; any?: unknown }');
+  assert.equal(
+    typeText(schema),
+    '{ id: string; tags?: "a" | "b"[]; at?: number | null; visit: Function; to?: Place; any?: unknown }',
+  );
   assert.deepEqual(resolved({ $ref: '#/$defs/Place' }, schema), schema.$defs.Place);
   assert.deepEqual(resolved({ $ref: '#/$defs/None' }, schema), {});
   assert.equal(signature({ name: 'f' }), 'f(input?: unknown): Promise<unknown>');
@@ -37,8 +45,19 @@ test('a place is found in the stack of its own run, and bytes become characters'
 
 test('a copied transcript has no token in it', () => {
   const answer = '{"jsonrpc":"2.0","id":1,"result":{"metadata":{"session":{"token":"abc"}}}}';
-  const text = transcriptOf([{ direction: 'out', text: '{"params":{"session":{"token":"old"}}}' }, { direction: 'in', text: answer }]);
-  assert.equal(text, '# Copied from the web console.\n>> {"params":{"session":{"token":"${token}"}}}\n<< {"jsonrpc":"2.0","id":1,"result":{"metadata":{"session":{"token":"${token}"}}}}\n');
+  const text = transcriptOf([
+    { direction: 'out', text: '{"params":{"session":{"token":"old"}}}' },
+    { direction: 'in', text: answer },
+  ]);
+  assert.equal(
+    text,
+    [
+      '# Copied from the web console.',
+      '>> {"params":{"session":{"token":"${token}"}}}',
+      '<< {"jsonrpc":"2.0","id":1,"result":{"metadata":{"session":{"token":"${token}"}}}}',
+      '',
+    ].join('\n'),
+  );
   assert.ok(!masked(answer).includes('abc'));
 });
 
@@ -51,21 +70,40 @@ test('a frame says in a line what it is about', () => {
 });
 
 test('points come from the difference of two looks, and a restart is no negative rate', () => {
-  const look = (ok: number, fast: number, all: number) => parseMetrics([
-    '# HELP x', `scomp_evals_total{outcome="ok"} ${ok}`, 'scomp_evals_total{outcome="Timeout"} 1',
-    `scomp_eval_duration_seconds_bucket{le="0.001"} ${fast}`, `scomp_eval_duration_seconds_bucket{le="0.002"} ${all}`,
-    `scomp_eval_duration_seconds_bucket{le="+Inf"} ${all}`, 'scomp_memory_bytes 1000',
-  ].join('\n'));
+  const look = (ok: number, fast: number, all: number) =>
+    parseMetrics(
+      [
+        '# HELP x',
+        `scomp_evals_total{outcome="ok"} ${ok}`,
+        'scomp_evals_total{outcome="Timeout"} 1',
+        `scomp_eval_duration_seconds_bucket{le="0.001"} ${fast}`,
+        `scomp_eval_duration_seconds_bucket{le="0.002"} ${all}`,
+        `scomp_eval_duration_seconds_bucket{le="+Inf"} ${all}`,
+        'scomp_memory_bytes 1000',
+      ].join('\n'),
+    );
   const point = pointBetween(look(10, 0, 0), look(30, 10, 20), 2);
   assert.ok(Math.abs((point.p95 ?? 0) - 1.9) < 1e-9);
   assert.deepEqual({ ...point, p95: undefined }, { evalsPerSecond: 10, p50: 1, p95: undefined, memoryBytes: 1000 });
   assert.equal(pointBetween(look(30, 10, 20), look(4, 0, 0), 1).evalsPerSecond, 5);
   assert.equal(pointBetween(look(1, 1, 1), look(1, 1, 1), 1).p50, undefined);
-  assert.equal(quantile([{ upToSeconds: 1, count: 0 }, { upToSeconds: Infinity, count: 5 }], 0.5), 1000);
+  assert.equal(
+    quantile(
+      [
+        { upToSeconds: 1, count: 0 },
+        { upToSeconds: Infinity, count: 5 },
+      ],
+      0.5,
+    ),
+    1000,
+  );
 });
 
 test('an axis ends at a round number', () => {
-  assert.deepEqual([0, 0.3, 1, 9.5, 11, 480].map((value) => niceMax(value)), [1, 0.5, 1, 10, 20, 500]);
+  assert.deepEqual(
+    [0, 0.3, 1, 9.5, 11, 480].map((value) => niceMax(value)),
+    [1, 0.5, 1, 10, 20, 500],
+  );
   assert.equal(niceMax(40 << 20, 2), 64 << 20);
 });
 

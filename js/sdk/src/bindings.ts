@@ -11,7 +11,6 @@ export interface CallContext {
 }
 
 // Inputs come from the wire; a handler says which type its schema promises.
-// eslint-disable-next-line @typescript-eslint/no-explicit-any
 export type Handler = (input: any, context: CallContext) => unknown;
 
 /** A binding of ours: a handler, or one with what the server tells the scripts about it. */
@@ -33,7 +32,6 @@ export function handlerOf(binding: Binding): Handler {
 
 /** What is known of bindings without generated types: any path, any input. */
 export interface UntypedBindings {
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any
   [name: string]: any;
 }
 
@@ -41,14 +39,18 @@ export interface UntypedBindings {
  * `bindings.kv.get({ key })` for the binding `kv.get`. Names are looked up when they are used, so a server that comes
  * back with other bindings is seen as it is; a name that it does not have is `undefined`, as on any object.
  */
-export function bindingsProxy(names: () => string[], invoke: (name: string, input: unknown) => Promise<unknown>): unknown {
+export function bindingsProxy(
+  names: () => string[],
+  invoke: (name: string, input: unknown) => Promise<unknown>,
+): unknown {
   const at = (prefix: string): object => {
     const path = (key: string) => (prefix === '' ? key : `${prefix}.${key}`);
     const below = () => names().filter((name) => prefix === '' || name.startsWith(`${prefix}.`));
     const keys = () => [...new Set(below().map((name) => nextSegment(name, prefix)))];
     const member = (key: string | symbol): unknown => {
       if (typeof key !== 'string') return undefined;
-      if (names().includes(path(key))) return (...args: unknown[]) => invoke(path(key), args.length === 0 ? {} : args[0]);
+      if (names().includes(path(key)))
+        return (...args: unknown[]) => invoke(path(key), args.length === 0 ? {} : args[0]);
       return keys().includes(key) ? at(path(key)) : undefined;
     };
     return new Proxy(Object.create(null) as object, {

@@ -88,7 +88,11 @@ export class Client<B = UntypedBindings> {
   private finish!: (ended: Ended) => void;
 
   /** Use `connect`. */
-  constructor(url: string, private readonly options: ConnectOptions, Socket: SocketConstructor) {
+  constructor(
+    url: string,
+    private readonly options: ConnectOptions,
+    Socket: SocketConstructor,
+  ) {
     const { token, onFrame, reconnect } = options;
     const table = { ...options.bindings, ...this.reservedBindings() };
     for (const [name, binding] of Object.entries(table)) {
@@ -99,7 +103,10 @@ export class Client<B = UntypedBindings> {
     this.dial = { url, token, Socket, declarations: declarationsOf(table), handlers: this.handlers, onFrame };
     this.policy = reconnect === false ? undefined : { ...RECONNECT_DEFAULT, ...reconnect };
     this.evals = new Evals(this.policy === undefined ? undefined : keyMaker());
-    this.bindings = bindingsProxy(() => this.declarations.map(({ name }) => name), (name, input) => this.invoke(name, input)) as B;
+    this.bindings = bindingsProxy(
+      () => this.declarations.map(({ name }) => name),
+      (name, input) => this.invoke(name, input),
+    ) as B;
     this.closed = new Promise((resolve) => (this.finish = resolve));
   }
 
@@ -219,7 +226,11 @@ export class Client<B = UntypedBindings> {
   private end(ended: Ended): void {
     if (this.state === 'closed') return;
     this.become('closed');
-    const error = new ConnectionError('Closed', `the connection is closed (${ended.code}) ${ended.reason}`.trim(), ended.code);
+    const error = new ConnectionError(
+      'Closed',
+      `the connection is closed (${ended.code}) ${ended.reason}`.trim(),
+      ended.code,
+    );
     this.evals.failAll(error);
     for (const { reject } of this.waiting) reject(error);
     this.waiting.clear();

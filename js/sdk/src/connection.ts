@@ -7,7 +7,7 @@ import { isRecord } from './rpc.js';
 import { subprotocols } from './socket.js';
 import type { SocketConstructor, SocketLike } from './socket.js';
 
-/** How long an upgrade and the handshake may take together. Longer than any network needs, short of a person's patience. */
+/** How long upgrade and handshake may take together: longer than any network needs, short of a person's patience. */
 export const OPENING_MS_MAX = 15_000;
 
 /** How long a server has to answer our goodbye. */

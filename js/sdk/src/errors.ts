@@ -2,12 +2,37 @@
 
 /** Kinds that the server answers with; handlers may bring their own. */
 export type ServerKind =
-  | 'ParseError' | 'InvalidRequest' | 'UnknownMethod' | 'InvalidParams' | 'Internal'
-  | 'UnsupportedProtocol' | 'NotReady' | 'SessionRefused' | 'InvalidInput' | 'InvalidOutput' | 'KeyConflict'
-  | 'UnknownBinding' | 'UnknownRef' | 'BindingError' | 'PeerGone'
-  | 'SyntaxError' | 'EvalError' | 'Timeout' | 'MemoryLimit' | 'StackOverflow' | 'Cancelled' | 'Deadlock'
-  | 'ResultTooLarge' | 'Unserializable' | 'QueueFull' | 'SessionClosed' | 'Busy' | 'TooManyRefs' | 'TooManyCalls'
-  | 'TooDeep' | 'PermissionDenied';
+  | 'ParseError'
+  | 'InvalidRequest'
+  | 'UnknownMethod'
+  | 'InvalidParams'
+  | 'Internal'
+  | 'UnsupportedProtocol'
+  | 'NotReady'
+  | 'SessionRefused'
+  | 'InvalidInput'
+  | 'InvalidOutput'
+  | 'KeyConflict'
+  | 'UnknownBinding'
+  | 'UnknownRef'
+  | 'BindingError'
+  | 'PeerGone'
+  | 'SyntaxError'
+  | 'EvalError'
+  | 'Timeout'
+  | 'MemoryLimit'
+  | 'StackOverflow'
+  | 'Cancelled'
+  | 'Deadlock'
+  | 'ResultTooLarge'
+  | 'Unserializable'
+  | 'QueueFull'
+  | 'SessionClosed'
+  | 'Busy'
+  | 'TooManyRefs'
+  | 'TooManyCalls'
+  | 'TooDeep'
+  | 'PermissionDenied';
 
 /** Kinds that arise on this side of the connection. */
 export type LocalKind =
@@ -91,7 +116,11 @@ export class RemoteError extends ScompError {
 /** The connection ended, or could not be opened. */
 export class ConnectionError extends ScompError {
   override readonly name: string = 'ConnectionError';
-  constructor(kind: 'Closed' | 'ConnectionLost', message: string, readonly closeCode: number) {
+  constructor(
+    kind: 'Closed' | 'ConnectionLost',
+    message: string,
+    readonly closeCode: number,
+  ) {
     super(kind, message);
   }
 }

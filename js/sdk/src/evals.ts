@@ -77,7 +77,15 @@ export class Evals {
     }
     const params = { code, ...rest, key: key ?? this.keyOf?.() };
     return new Promise((resolve, reject) => {
-      const entry: Entry = { params, resolve, reject, id: undefined, wasSent: false, isAborted: false, forget: () => undefined };
+      const entry: Entry = {
+        params,
+        resolve,
+        reject,
+        id: undefined,
+        wasSent: false,
+        isAborted: false,
+        forget: () => undefined,
+      };
       this.entries.add(entry);
       if (signal !== undefined) this.abortWith(entry, signal);
       this.pump();

@@ -60,7 +60,11 @@ export class Peer {
     }
     const id = this.idsUsed + 1;
     const text = rpc.request(id, method, params);
-    if (text.length > MESSAGE_CHARS_MAX) throw new ScompError('TooLong', `${method}: a message of ${text.length} characters; ${MESSAGE_CHARS_MAX} may be sent`);
+    if (text.length > MESSAGE_CHARS_MAX)
+      throw new ScompError(
+        'TooLong',
+        `${method}: a message of ${text.length} characters; ${MESSAGE_CHARS_MAX} may be sent`,
+      );
     this.idsUsed = id;
     const answer = new Promise<unknown>((resolve, reject) => this.waiting.set(id, { resolve, reject }));
     this.write(text);
@@ -72,7 +76,10 @@ export class Peer {
     // The request is made inside, so that functions in one that could not be sent do not count as sent.
     const { answer } = this.exports.sending((name) => {
       const encoded = args.map((arg) => values.encode(arg, name));
-      return this.request('invoke', encoded.length === 1 ? { ...target, input: encoded[0] } : { ...target, args: encoded });
+      return this.request(
+        'invoke',
+        encoded.length === 1 ? { ...target, input: encoded[0] } : { ...target, args: encoded },
+      );
     });
     return this.value(await answer);
   }
@@ -137,7 +144,11 @@ export class Peer {
       const value = await this.run(params);
       const answer = this.exports.sending((name) => {
         const text = rpc.success(id, { value: values.encode(value, name) });
-        if (text.length > MESSAGE_CHARS_MAX) throw new ScompError('ResultTooLarge', `an answer of ${text.length} characters; ${MESSAGE_CHARS_MAX} may be sent`);
+        if (text.length > MESSAGE_CHARS_MAX)
+          throw new ScompError(
+            'ResultTooLarge',
+            `an answer of ${text.length} characters; ${MESSAGE_CHARS_MAX} may be sent`,
+          );
         return text;
       });
       this.answer(answer);

@@ -24,18 +24,22 @@ export function decode(text: string): Message {
   if (!isRecord(frame)) return { type: 'unreadable', id: undefined, reason: 'not an object' };
   const { jsonrpc, id, method, params, result, error } = frame;
   const usable = isId(id) ? id : undefined;
-  if (jsonrpc !== '2.0') return { type: 'unreadable', id: method === undefined ? undefined : usable, reason: '`jsonrpc` is not "2.0"' };
+  if (jsonrpc !== '2.0')
+    return { type: 'unreadable', id: method === undefined ? undefined : usable, reason: '`jsonrpc` is not "2.0"' };
   if (typeof method === 'string') {
     if (!('id' in frame)) return { type: 'notification', method, params };
     if (usable === undefined) return { type: 'unreadable', id: undefined, reason: 'no usable `id`' };
     return { type: 'request', id: usable, method, params };
   }
   const failed = 'error' in frame;
-  if (failed === 'result' in frame) return { type: 'unreadable', id: undefined, reason: 'expected `result` or `error`' };
+  if (failed === 'result' in frame)
+    return { type: 'unreadable', id: undefined, reason: 'expected `result` or `error`' };
   if (failed && !isErrorObject(error)) return { type: 'unreadable', id: undefined, reason: 'a malformed `error`' };
   if (failed && id === null) return { type: 'complaint', error: error as ErrorObject };
   if (usable === undefined) return { type: 'unreadable', id: undefined, reason: 'no usable `id`' };
-  return failed ? { type: 'failure', id: usable, error: error as ErrorObject } : { type: 'success', id: usable, result };
+  return failed
+    ? { type: 'failure', id: usable, error: error as ErrorObject }
+    : { type: 'success', id: usable, result };
 }
 
 export const request = (id: number, method: string, params: unknown): string =>

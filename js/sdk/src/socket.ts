@@ -1,7 +1,7 @@
 // Where a WebSocket comes from, and what is asked of it.
 //
-// Browsers, Deno, Bun and Node 22 have a global one. Node 20 has none: there the `ws` package is used if the program has
-// it, or whatever constructor the caller passes. The library itself depends on nothing.
+// Browsers, Deno, Bun and Node 22 have a global one. Node 20 has none: there the `ws` package is used if the program
+// has it, or whatever constructor the caller passes. The library itself depends on nothing.
 
 import { ScompError } from './errors.js';
 

@@ -215,7 +215,10 @@ function escaped(key: string): string {
 }
 
 function unserializable(why: string, path: string): ScompError {
-  return new ScompError('Unserializable', `${why}, at ${path === '' ? 'the top' : path}`, -32000, { kind: 'Unserializable', path });
+  return new ScompError('Unserializable', `${why}, at ${path === '' ? 'the top' : path}`, -32000, {
+    kind: 'Unserializable',
+    path,
+  });
 }
 
 function malformed(what: string): ScompError {

@@ -9,7 +9,9 @@ import type { Client, ConnectOptions, ConsoleLine } from '../src/index.js';
 import { TestServer } from './support/server.js';
 
 let server: TestServer;
-before(async () => { server = await TestServer.start(); });
+before(async () => {
+  server = await TestServer.start();
+});
 after(() => server.kill());
 
 async function using<T>(options: ConnectOptions, act: (client: Client) => Promise<T>, url = server.url): Promise<T> {
@@ -22,7 +24,10 @@ async function using<T>(options: ConnectOptions, act: (client: Client) => Promis
 }
 
 async function kindOf(outcome: Promise<unknown>): Promise<string> {
-  return outcome.then(() => assert.fail('it succeeded'), (error: RemoteError) => error.kind);
+  return outcome.then(
+    () => assert.fail('it succeeded'),
+    (error: RemoteError) => error.kind,
+  );
 }
 
 test('an eval gives its value, and its declarations stay', () =>
@@ -36,7 +41,10 @@ test('run gives the console and what it cost', () =>
   using({}, async (client) => {
     const { value, console, stats } = await client.run("console.warn('careful', [1]); 7n", { stats: true });
     assert.equal(value, 7n);
-    assert.deepEqual(console.map(({ level, text }) => [level, text]), [['warn', 'careful [ 1 ]']]);
+    assert.deepEqual(
+      console.map(({ level, text }) => [level, text]),
+      [['warn', 'careful [ 1 ]']],
+    );
     assert.equal(typeof stats?.cpuMs, 'number');
   }));
 
@@ -44,7 +52,10 @@ test('an error has its kind, code, stack with position, and suggestions', () =>
   using({}, async (client) => {
     const error = await client.eval('1;\n  getOrdr()', { name: 'job.js' }).catch((error: unknown) => error);
     assert.ok(error instanceof RemoteError);
-    assert.deepEqual([error.kind, error.code, error.message], ['EvalError', -32000, 'ReferenceError: getOrdr is not defined']);
+    assert.deepEqual(
+      [error.kind, error.code, error.message],
+      ['EvalError', -32000, 'ReferenceError: getOrdr is not defined'],
+    );
     assert.match(error.remoteStack ?? '', /job\.js:2:3/);
     assert.deepEqual(error.suggestions, ['getOrder']);
     assert.equal(await kindOf(client.eval('let = ;')), 'SyntaxError');
@@ -67,29 +78,50 @@ test('bindings is an object of functions, dotted names nested', () =>
 test('scripts call bindings of the client, checked by their schemas, and get its errors', () => {
   const input = { type: 'object', properties: { message: { type: 'string' } }, required: ['message'] };
   const notes: string[] = [];
-  const notify = { description: 'Tell the user.', input, handler: ({ message }: { message: string }) => notes.push(message) };
+  const notify = {
+    description: 'Tell the user.',
+    input,
+    handler: ({ message }: { message: string }) => notes.push(message),
+  };
   const refuse = () => Promise.reject(Object.assign(new Error('not today'), { code: 7, data: { kind: 'Holiday' } }));
   return using({ bindings: { notify, 'shop.refuse': refuse } }, async (client) => {
     assert.equal(await client.eval("await notify({ message: 'hi' })"), 1);
     assert.deepEqual(notes, ['hi']);
     assert.equal(await client.eval('notify({ message: 5 }).catch(e => e.name)'), 'InvalidInput');
-    assert.deepEqual(await client.eval('shop.refuse().catch(e => [e.name, e.message, e.code])'), ['Holiday', 'not today', 7]);
+    assert.deepEqual(await client.eval('shop.refuse().catch(e => [e.name, e.message, e.code])'), [
+      'Holiday',
+      'not today',
+      7,
+    ]);
   });
 });
 
 test('a handler may call back into the session that waits for it', () =>
-  using({ bindings: { twice: async ({ step }: { step: (x: number) => Promise<number> }) => (await step(1)) + (await step(2)) } }, async (client) => {
-    assert.equal(await client.eval('await twice({ step: (x) => x * 10 })'), 30);
-  }));
+  using(
+    {
+      bindings: {
+        twice: async ({ step }: { step: (x: number) => Promise<number> }) => (await step(1)) + (await step(2)),
+      },
+    },
+    async (client) => {
+      assert.equal(await client.eval('await twice({ step: (x) => x * 10 })'), 30);
+    },
+  ));
 
 test('functions go both ways, as values in values', () =>
   using({}, async (client) => {
     const counter = await client.eval<{ next: () => Promise<number> }>('let n = 0; ({ next: () => ++n })');
     assert.deepEqual([await counter.next(), await counter.next()], [1, 2]);
-    const apply = await client.eval<(fn: unknown, ...args: unknown[]) => Promise<unknown>>('(fn, ...args) => fn(...args)');
+    const apply =
+      await client.eval<(fn: unknown, ...args: unknown[]) => Promise<unknown>>('(fn, ...args) => fn(...args)');
     assert.equal(await apply((a: number, b: number) => a + b, 2, 3), 5);
     assert.deepEqual(await client.invoke('each', { items: [1, 2], visit: (x: number) => x + 1 }), [2, 3]);
-    await assert.rejects(apply(() => { throw new Error('from here'); }), /from here/);
+    await assert.rejects(
+      apply(() => {
+        throw new Error('from here');
+      }),
+      /from here/,
+    );
   }));
 
 test('an abort cancels the eval and the session goes on', () =>
@@ -121,19 +153,33 @@ test('a thousand evals at once keep their order and their answers', () =>
   using({}, async (client) => {
     const codes = Array.from({ length: 1000 }, (_, index) => `(globalThis.all ??= []).push(${index})`);
     const lengths = await Promise.all(codes.map((code) => client.eval(code)));
-    assert.deepEqual(lengths, codes.map((_, index) => index + 1));
+    assert.deepEqual(
+      lengths,
+      codes.map((_, index) => index + 1),
+    );
   }));
 
 test('console lines come as they are printed', async () => {
   const lines: (ConsoleLine & { evalId?: unknown })[] = [];
   let first = () => {};
   const printed = new Promise<void>((resolve) => (first = resolve));
-  await using({ onConsole: (line) => { lines.push(line); first(); } }, async (client) => {
-    const running = client.eval("console.log('early'); await forever()", { timeoutMs: 5000 });
-    running.catch(() => undefined);
-    await printed;
-    assert.deepEqual(lines.map(({ level, text }) => [level, text]), [['log', 'early']]);
-  });
+  await using(
+    {
+      onConsole: (line) => {
+        lines.push(line);
+        first();
+      },
+    },
+    async (client) => {
+      const running = client.eval("console.log('early'); await forever()", { timeoutMs: 5000 });
+      running.catch(() => undefined);
+      await printed;
+      assert.deepEqual(
+        lines.map(({ level, text }) => [level, text]),
+        [['log', 'early']],
+      );
+    },
+  );
 });
 
 test('a session is left and come back to with its ticket', async () => {
@@ -173,13 +219,17 @@ test('with tokens, the right one comes in and its approvals are asked', async ()
       asked.push(binding);
       return (input as { id: string }).id === 'o_001' ? true : { allow: false, reason: 'not that one' };
     };
-    await using({ token: 's3cret', approve }, async (client) => {
-      assert.equal(await client.eval("(await getOrder({ id: 'o_001' })).total"), 142.5);
-      const refused = await client.eval("await getOrder({ id: 'o_2' })").catch((error: RemoteError) => error);
-      assert.ok(refused instanceof RemoteError && refused.kind === 'PermissionDenied');
-      assert.match(refused.message, /not that one/);
-      assert.deepEqual(asked, ['getOrder', 'getOrder']);
-    }, guarded.url);
+    await using(
+      { token: 's3cret', approve },
+      async (client) => {
+        assert.equal(await client.eval("(await getOrder({ id: 'o_001' })).total"), 142.5);
+        const refused = await client.eval("await getOrder({ id: 'o_2' })").catch((error: RemoteError) => error);
+        assert.ok(refused instanceof RemoteError && refused.kind === 'PermissionDenied');
+        assert.match(refused.message, /not that one/);
+        assert.deepEqual(asked, ['getOrder', 'getOrder']);
+      },
+      guarded.url,
+    );
   } finally {
     await guarded.kill();
   }

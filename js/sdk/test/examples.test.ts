@@ -14,12 +14,16 @@ const root = fileURLToPath(new URL('../../../', import.meta.url));
 const run = promisify(execFile);
 
 let server: TestServer;
-before(async () => { server = await TestServer.start({ bindings: join(root, 'bindings') }); });
+before(async () => {
+  server = await TestServer.start({ bindings: join(root, 'bindings') });
+});
 after(() => server.kill());
 
 /** The lines of the leading comment that show the output. */
 function promised(file: string): string {
-  const lines = readFileSync(file, 'utf8').split('\n').map((line) => /^(?:\/\/|#) ((?:attempt|notified).*)$/.exec(line)?.[1]);
+  const lines = readFileSync(file, 'utf8')
+    .split('\n')
+    .map((line) => /^(?:\/\/|#) ((?:attempt|notified).*)$/.exec(line)?.[1]);
   return lines.filter((line) => line !== undefined).join('\n');
 }
 
@@ -33,4 +37,6 @@ test('harness.ts', () => check('harness.ts', process.execPath, ['--import', 'tsx
 
 // `SCOMP_PYTHON` is a Python that has `websockets`; the test script makes one.
 const python = process.env['SCOMP_PYTHON'];
-test('harness.py', { skip: python === undefined && 'SCOMP_PYTHON names no Python with websockets' }, () => check('harness.py', python ?? '', []));
+test('harness.py', { skip: python === undefined && 'SCOMP_PYTHON names no Python with websockets' }, () =>
+  check('harness.py', python ?? '', []),
+);

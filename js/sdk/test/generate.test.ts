@@ -20,10 +20,20 @@ function problems(use: string): string[] {
   const declarations = execFileSync(binary, ['types', '--bindings', join(root, 'bindings')], { encoding: 'utf8' });
   const folder = mkdtempSync(join(tmpdir(), 'scomp-types-'));
   writeFileSync(join(folder, 'bindings.ts'), generate(declarations));
-  writeFileSync(join(folder, 'use.ts'), `import { connect } from './bindings.js';\nconst { bindings } = await connect('ws://x');\n${use}`);
+  writeFileSync(
+    join(folder, 'use.ts'),
+    `import { connect } from './bindings.js';\nconst { bindings } = await connect('ws://x');\n${use}`,
+  );
   const program = ts.createProgram([join(folder, 'use.ts')], {
-    strict: true, noEmit: true, target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext, lib: ['lib.es2023.d.ts', 'lib.dom.d.ts'],
-    moduleResolution: ts.ModuleResolutionKind.Bundler, types: [], paths: { 'scomp-client': [client] }, skipLibCheck: true,
+    strict: true,
+    noEmit: true,
+    target: ts.ScriptTarget.ES2022,
+    module: ts.ModuleKind.ESNext,
+    lib: ['lib.es2023.d.ts', 'lib.dom.d.ts'],
+    moduleResolution: ts.ModuleResolutionKind.Bundler,
+    types: [],
+    paths: { 'scomp-client': [client] },
+    skipLibCheck: true,
   });
   const found = ts.getPreEmitDiagnostics(program).filter(({ file }) => file?.fileName.startsWith(folder));
   return found.map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, ' '));

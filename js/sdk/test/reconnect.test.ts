@@ -10,13 +10,22 @@ import { CutPoint, TestServer } from './support/server.js';
 const QUICK = { initialMs: 5, maxMs: 40, attempts: 200 };
 
 let server: TestServer;
-before(async () => { server = await TestServer.start(); });
+before(async () => {
+  server = await TestServer.start();
+});
 after(() => server.kill());
 
-async function behindCutPoint(act: (client: Client, point: CutPoint, events: boolean[]) => Promise<void>, options: ConnectOptions = {}): Promise<void> {
+async function behindCutPoint(
+  act: (client: Client, point: CutPoint, events: boolean[]) => Promise<void>,
+  options: ConnectOptions = {},
+): Promise<void> {
   const point = await CutPoint.before(server);
   const events: boolean[] = [];
-  const client = await connect(point.url, { reconnect: QUICK, onReconnect: ({ resumed }) => events.push(resumed), ...options });
+  const client = await connect(point.url, {
+    reconnect: QUICK,
+    onReconnect: ({ resumed }) => events.push(resumed),
+    ...options,
+  });
   try {
     await act(client, point, events);
   } finally {
@@ -34,15 +43,18 @@ const reported = () => {
 
 test('an eval that runs while the connection is cut is answered after it, and ran once', async () => {
   const { report, happened } = reported();
-  await behindCutPoint(async (client, point, events) => {
-    await client.eval('globalThis.starts = 0');
-    const running = client.eval(`starts++; begun().catch(() => 0); ${slow(100, 'starts')}`);
-    await happened;
-    point.cut();
-    assert.equal(await running, 1);
-    assert.deepEqual(events, [true]);
-    assert.equal(await client.eval('starts'), 1);
-  }, { bindings: { begun: report } });
+  await behindCutPoint(
+    async (client, point, events) => {
+      await client.eval('globalThis.starts = 0');
+      const running = client.eval(`starts++; begun().catch(() => 0); ${slow(100, 'starts')}`);
+      await happened;
+      point.cut();
+      assert.equal(await running, 1);
+      assert.deepEqual(events, [true]);
+      assert.equal(await client.eval('starts'), 1);
+    },
+    { bindings: { begun: report } },
+  );
 });
 
 test('an answer that was lost on its way is asked for again, not run again', () =>
@@ -63,43 +75,52 @@ test('evals in a storm of cuts each run once, in order', () =>
     const indexes = Array.from({ length: 300 }, (_, index) => index);
     const answers = await Promise.all(indexes.map((index) => client.eval(`log.push(${index})`)));
     clearInterval(storm);
-    assert.deepEqual(answers, indexes.map((index) => index + 1));
+    assert.deepEqual(
+      answers,
+      indexes.map((index) => index + 1),
+    );
     assert.deepEqual(await client.eval('log'), indexes);
   }));
 
 test('what is asked while there is no connection waits for it', async () => {
   const { report, happened } = reported();
   const onState = (state: ClientState) => state === 'reconnecting' && report();
-  await behindCutPoint(async (client, point) => {
-    await client.eval('globalThis.x = 20');
-    point.refuse();
-    await happened;
-    const [value, order] = [client.eval('x + 1'), client.invoke('getOrder', { id: 'o_001' })];
-    const abort = new AbortController();
-    const aborted = client.eval('x = 0', { signal: abort.signal });
-    abort.abort(new Error('changed my mind'));
-    await assert.rejects(aborted, /changed my mind/);
-    point.accept();
-    assert.equal(await value, 21);
-    assert.deepEqual(await order, { id: 'o_001', total: 142.5 });
-    assert.equal(await client.eval('x'), 20);
-  }, { onState });
+  await behindCutPoint(
+    async (client, point) => {
+      await client.eval('globalThis.x = 20');
+      point.refuse();
+      await happened;
+      const [value, order] = [client.eval('x + 1'), client.invoke('getOrder', { id: 'o_001' })];
+      const abort = new AbortController();
+      const aborted = client.eval('x = 0', { signal: abort.signal });
+      abort.abort(new Error('changed my mind'));
+      await assert.rejects(aborted, /changed my mind/);
+      point.accept();
+      assert.equal(await value, 21);
+      assert.deepEqual(await order, { id: 'o_001', total: 142.5 });
+      assert.equal(await client.eval('x'), 20);
+    },
+    { onState },
+  );
 });
 
 test('an eval aborted while there is no connection is cancelled when there is one', async () => {
   const { report, happened } = reported();
-  await behindCutPoint(async (client, point) => {
-    const abort = new AbortController();
-    const running = client.eval('await begun(); await forever()', { signal: abort.signal });
-    running.catch(() => undefined);
-    await happened;
-    point.refuse();
-    abort.abort();
-    point.accept();
-    await assert.rejects(running, { name: 'AbortError' });
-    // The queue behind it moves on long before its own time limit.
-    assert.equal(await client.eval('1 + 1'), 2);
-  }, { bindings: { begun: report } });
+  await behindCutPoint(
+    async (client, point) => {
+      const abort = new AbortController();
+      const running = client.eval('await begun(); await forever()', { signal: abort.signal });
+      running.catch(() => undefined);
+      await happened;
+      point.refuse();
+      abort.abort();
+      point.accept();
+      await assert.rejects(running, { name: 'AbortError' });
+      // The queue behind it moves on long before its own time limit.
+      assert.equal(await client.eval('1 + 1'), 2);
+    },
+    { bindings: { begun: report } },
+  );
 });
 
 test('a call that was under way fails, for nobody knows whether it ran; so does a reference', () =>
@@ -113,19 +134,25 @@ test('a call that was under way fails, for nobody knows whether it ran; so does 
   }));
 
 test('bindings of the client are there again after a cut', () =>
-  behindCutPoint(async (client, point) => {
-    await client.eval('globalThis.x = 1');
-    point.cut();
-    assert.equal(await client.eval('await ask()'), 'yes');
-  }, { bindings: { ask: () => 'yes' } }));
+  behindCutPoint(
+    async (client, point) => {
+      await client.eval('globalThis.x = 1');
+      point.cut();
+      assert.equal(await client.eval('await ask()'), 'yes');
+    },
+    { bindings: { ask: () => 'yes' } },
+  ));
 
 test('a connection that fell silent is given up and replaced', () =>
-  behindCutPoint(async (client, point, events) => {
-    await client.eval('globalThis.x = 7');
-    void point.swallowAnswers();
-    assert.equal(await client.eval('x'), 7);
-    assert.deepEqual(events, [true]);
-  }, { heartbeatMs: 50 }));
+  behindCutPoint(
+    async (client, point, events) => {
+      await client.eval('globalThis.x = 7');
+      void point.swallowAnswers();
+      assert.equal(await client.eval('x'), 7);
+      assert.deepEqual(events, [true]);
+    },
+    { heartbeatMs: 50 },
+  ));
 
 test('a client leaves a server that has fallen silent', async () => {
   const point = await CutPoint.before(server);

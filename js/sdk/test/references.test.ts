@@ -18,7 +18,8 @@ after(async () => {
   await server.kill();
 });
 
-const held = async (): Promise<number> => (await client.invoke<{ functionsHeld: number }>('session.info')).functionsHeld;
+const held = async (): Promise<number> =>
+  (await client.invoke<{ functionsHeld: number }>('session.info')).functionsHeld;
 
 /** Collections until `done`; each comes with a round trip, in which finalizers run. */
 async function collectUntil(done: () => Promise<boolean>): Promise<boolean> {
@@ -57,7 +58,10 @@ test('a function can be given up by hand', async () => {
   assert.equal(await held(), 0);
   await assert.rejects(fn(), { kind: 'UnknownRef' });
   assert.equal(client.release(fn), false);
-  assert.equal(client.release(() => 1), false);
+  assert.equal(
+    client.release(() => 1),
+    false,
+  );
 });
 
 test('a function of ours that the script dropped is released here', async () => {
@@ -72,5 +76,5 @@ test('a function of ours that the script dropped is released here', async () => 
   await give();
   await client.eval('delete globalThis.kept');
   const allocate = 'const garbage = []; for (let i = 0; i < 20000; i++) garbage.push({ i }); 0';
-  assert.ok(await collectUntil(async () => ((await client.eval(allocate)), dropped.deref() === undefined)));
+  assert.ok(await collectUntil(async () => (await client.eval(allocate), dropped.deref() === undefined)));
 });

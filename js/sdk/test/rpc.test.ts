@@ -1,3 +1,5 @@
+// Messages, the peer and its limits, without a socket.
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
@@ -10,8 +12,15 @@ import { subprotocols } from '../src/socket.js';
 
 function scripted(handlers: Record<string, (input: unknown) => unknown> = {}) {
   const sent: Record<string, unknown>[] = [];
-  const peer = new Peer((text) => sent.push(JSON.parse(text) as Record<string, unknown>), new Map(Object.entries(handlers)));
-  return { peer, sent, receive: (message: unknown) => peer.onText(JSON.stringify({ jsonrpc: '2.0', ...(message as object) })) };
+  const peer = new Peer(
+    (text) => sent.push(JSON.parse(text) as Record<string, unknown>),
+    new Map(Object.entries(handlers)),
+  );
+  return {
+    peer,
+    sent,
+    receive: (message: unknown) => peer.onText(JSON.stringify({ jsonrpc: '2.0', ...(message as object) })),
+  };
 }
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
@@ -23,8 +32,17 @@ test('a frame is what it is, or unreadable', () => {
   assert.equal(type({ ...v, id: 1, result: null }), 'success');
   assert.equal(type({ ...v, id: 1, error: { code: 1, message: 'm' } }), 'failure');
   assert.equal(type({ ...v, id: null, error: { code: 1, message: 'm' } }), 'complaint');
-  for (const bad of ['{', '[]', 'null', { id: 1, result: 1 }, { ...v, id: 1 }, { ...v, id: 1, result: 1, error: { code: 1, message: 'm' } },
-    { ...v, id: 1.5, result: 1 }, { ...v, id: null, method: 'x' }, { ...v, id: 1, error: 'no' }]) {
+  for (const bad of [
+    '{',
+    '[]',
+    'null',
+    { id: 1, result: 1 },
+    { ...v, id: 1 },
+    { ...v, id: 1, result: 1, error: { code: 1, message: 'm' } },
+    { ...v, id: 1.5, result: 1 },
+    { ...v, id: null, method: 'x' },
+    { ...v, id: 1, error: 'no' },
+  ]) {
     assert.equal(type(bad), 'unreadable', JSON.stringify(bad));
   }
 });
@@ -45,29 +63,47 @@ test('answers that nobody waits for are dropped, and a complaint is never answer
 test('what the server may not ask is refused by kind', async () => {
   const { sent, receive } = scripted({ known: () => 1 });
   const kinds = ['UnknownMethod', 'UnknownBinding', 'UnknownRef', 'InvalidParams', 'InvalidParams'];
-  const params = [undefined, { binding: 'none', input: 1 }, { ref: 'c9', args: [] }, { binding: 'known', input: { $bigint: 'x' } }, {}];
+  const params = [
+    undefined,
+    { binding: 'none', input: 1 },
+    { ref: 'c9', args: [] },
+    { binding: 'known', input: { $bigint: 'x' } },
+    {},
+  ];
   params.forEach((one, index) => receive({ id: index, method: index === 0 ? 'eval' : 'invoke', params: one }));
   await settled();
   const byId = [...sent].sort((a, b) => (a['id'] as number) - (b['id'] as number));
-  assert.deepStrictEqual(byId.map(({ error }) => (error as { data: { kind: string } }).data.kind), kinds);
+  assert.deepStrictEqual(
+    byId.map(({ error }) => (error as { data: { kind: string } }).data.kind),
+    kinds,
+  );
 });
 
 test('a handler that throws keeps its code and data; without them it is a BindingError', async () => {
   const own = Object.assign(new Error('no such order'), { code: -7, data: { order: 1 } });
-  const { sent, receive } = scripted({ own: () => Promise.reject(own), plain: () => { throw new Error('oops'); } });
+  const { sent, receive } = scripted({
+    own: () => Promise.reject(own),
+    plain: () => {
+      throw new Error('oops');
+    },
+  });
   receive({ id: 1, method: 'invoke', params: { binding: 'own', input: 1 } });
   await settled();
   receive({ id: 2, method: 'invoke', params: { binding: 'plain', input: 1 } });
   await settled();
-  assert.deepStrictEqual(sent.map(({ error }) => error), [
-    { code: -7, message: 'no such order', data: { order: 1 } },
-    { code: -32000, message: 'oops', data: { kind: 'BindingError' } },
-  ]);
+  assert.deepStrictEqual(
+    sent.map(({ error }) => error),
+    [
+      { code: -7, message: 'no such order', data: { order: 1 } },
+      { code: -32000, message: 'oops', data: { kind: 'BindingError' } },
+    ],
+  );
 });
 
 test('calls at the limit run, one more is Busy', async () => {
   const { sent, receive } = scripted({ wait: () => new Promise(() => undefined) });
-  for (let id = 0; id < INVOKES_RUNNING_MAX; id += 1) receive({ id, method: 'invoke', params: { binding: 'wait', input: 1 } });
+  for (let id = 0; id < INVOKES_RUNNING_MAX; id += 1)
+    receive({ id, method: 'invoke', params: { binding: 'wait', input: 1 } });
   await settled();
   assert.equal(sent.length, 0);
   receive({ id: 'more', method: 'invoke', params: { binding: 'wait', input: 1 } });
@@ -86,7 +122,9 @@ test('a message at the limit is sent, a longer one is refused here, and so is a 
   peer.request('eval', 'x'.repeat(MESSAGE_CHARS_MAX - around)).answer.catch(() => undefined);
   assert.throws(() => peer.request('eval', 'x'.repeat(MESSAGE_CHARS_MAX - around + 1)), { kind: 'TooLong' });
   assert.equal(sent.length, 1);
-  await assert.rejects(peer.invoke({ binding: 'b' }, [{ fn: () => 1, long: 'x'.repeat(MESSAGE_CHARS_MAX) }]), { kind: 'TooLong' });
+  await assert.rejects(peer.invoke({ binding: 'b' }, [{ fn: () => 1, long: 'x'.repeat(MESSAGE_CHARS_MAX) }]), {
+    kind: 'TooLong',
+  });
   assert.equal(peer.exports.size, 0);
   receive({ id: 1, method: 'invoke', params: { binding: 'long', input: 1 } });
   await settled();
@@ -98,7 +136,14 @@ test('a function keeps its id while it is held, and a value that fails to encode
   const fn = () => 1;
   const name = () => peer.exports.sending((exported) => exported(fn).$fn);
   assert.deepStrictEqual([name(), name()], ['c1', 'c1']);
-  assert.throws(() => peer.exports.sending((exported) => { exported(fn); throw new Error('later'); }), /later/);
+  assert.throws(
+    () =>
+      peer.exports.sending((exported) => {
+        exported(fn);
+        throw new Error('later');
+      }),
+    /later/,
+  );
   peer.exports.release('c1', 1);
   assert.equal(peer.exports.get('c1'), fn);
   peer.exports.release('c1', 5);
@@ -124,7 +169,10 @@ test('the end of a connection is told to all who wait, and nothing is sent after
 
 test('the wait doubles up to its maximum, and a close on purpose is final', () => {
   const policy = { initialMs: 100, maxMs: 1000, attempts: 9 };
-  assert.deepStrictEqual([0, 1, 3, 4, 60].map((attempt) => waitMs(policy, attempt, 1)), [100, 200, 800, 1000, 1000]);
+  assert.deepStrictEqual(
+    [0, 1, 3, 4, 60].map((attempt) => waitMs(policy, attempt, 1)),
+    [100, 200, 800, 1000, 1000],
+  );
   assert.equal(waitMs(policy, 1, 0), 100);
   for (const code of [1000, 1002, 1003, 1008, 1009, 4001]) assert.ok(!isUnexpected(code), String(code));
   for (const code of [1001, 1005, 1006, 1011, 1012, 1013]) assert.ok(isUnexpected(code), String(code));

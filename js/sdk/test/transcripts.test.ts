@@ -18,7 +18,9 @@ import { TestServer, transcripts } from './support/server.js';
 // They call `relay`, with which a handler calls a binding of the client: an executable cannot.
 const NEED_RUST_HANDLERS = new Set(['03_worked_reverse_invoke.txt', '84_errors_pass_through.txt']);
 
-const files = readdirSync(transcripts).filter((name) => name.endsWith('.txt') && !NEED_RUST_HANDLERS.has(name)).sort();
+const files = readdirSync(transcripts)
+  .filter((name) => name.endsWith('.txt') && !NEED_RUST_HANDLERS.has(name))
+  .sort();
 
 function steps(name: string): Step[] {
   const text = readFileSync(join(transcripts, name), 'utf8');
@@ -27,7 +29,9 @@ function steps(name: string): Step[] {
 }
 
 let shared: TestServer;
-before(async () => { shared = await TestServer.start(); });
+before(async () => {
+  shared = await TestServer.start();
+});
 after(() => shared.kill());
 
 for (const name of files) {
@@ -45,7 +49,10 @@ for (const name of files) {
 /** A transcript that is nothing but evals can be played by any client. */
 const evalsOnly = files.filter((name) => {
   const all = steps(name);
-  return settingsFile(settingsOf(all)) === '' && all.every(({ word, rest }) => word.startsWith('js') || (word === '#!' && rest === 'live'));
+  return (
+    settingsFile(settingsOf(all)) === '' &&
+    all.every(({ word, rest }) => word.startsWith('js') || (word === '#!' && rest === 'live'))
+  );
 });
 
 test('there are transcripts of evals alone', () => assert.ok(evalsOnly.length >= 10, evalsOnly.join()));

@@ -1,3 +1,5 @@
+// Values to the wire and back.
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
@@ -29,8 +31,14 @@ test('what JSON lacks has a tag, and comes back as itself', () => {
     [-Infinity, { $number: '-Infinity' }],
     [{ $fn: 1, a: 2 }, { $object: { $fn: 1, a: 2 } }],
     [{ $date: 'x' }, { $object: { $date: 'x' } }],
-    [{ $date: 'x', b: 1 }, { $date: 'x', b: 1 }],
-    [[1, 'x', null, { a: [true] }], [1, 'x', null, { a: [true] }]],
+    [
+      { $date: 'x', b: 1 },
+      { $date: 'x', b: 1 },
+    ],
+    [
+      [1, 'x', null, { a: [true] }],
+      [1, 'x', null, { a: [true] }],
+    ],
   ];
   for (const [value, form] of cases) {
     assert.deepStrictEqual(wire(value), form);
@@ -55,7 +63,10 @@ test('an error keeps its name, message, stack and cause', () => {
 });
 
 test('undefined is left out of objects and null in arrays, toJSON is honoured', () => {
-  assert.deepStrictEqual(wire({ a: undefined, b: [undefined], c: new URL('http://x/') }), { b: [null], c: 'http://x/' });
+  assert.deepStrictEqual(wire({ a: undefined, b: [undefined], c: new URL('http://x/') }), {
+    b: [null],
+    c: 'http://x/',
+  });
 });
 
 test('a key of the wire cannot reach a prototype', () => {
@@ -67,7 +78,11 @@ test('a key of the wire cannot reach a prototype', () => {
 test('what has no form is refused with its path', () => {
   const cycle: { a: unknown[] } = { a: [] };
   cycle.a.push(cycle);
-  const cases: [unknown, string][] = [[cycle, '/a/0'], [{ 'a/b': Symbol() }, '/a~1b'], [[new Date(Number.NaN)], '/0']];
+  const cases: [unknown, string][] = [
+    [cycle, '/a/0'],
+    [{ 'a/b': Symbol() }, '/a~1b'],
+    [[new Date(Number.NaN)], '/0'],
+  ];
   for (const [value, path] of cases) {
     const { kind, data } = refusal(() => wire(value));
     assert.deepStrictEqual([kind, data], ['Unserializable', { kind: 'Unserializable', path }]);
@@ -76,8 +91,18 @@ test('what has no form is refused with its path', () => {
 
 test('a malformed tag is refused', () => {
   for (const form of [
-    { $bigint: 'x' }, { $bigint: '' }, { $date: 'yesterday' }, { $bytes: '*' }, { $map: [[1]] }, { $set: 5 }, { $number: '7' },
-    { $error: 5 }, { $object: 5 }, { $undefined: false }, { $fn: 5 }, { a: [{ $bigint: 1 }] },
+    { $bigint: 'x' },
+    { $bigint: '' },
+    { $date: 'yesterday' },
+    { $bytes: '*' },
+    { $map: [[1]] },
+    { $set: 5 },
+    { $number: '7' },
+    { $error: 5 },
+    { $object: 5 },
+    { $undefined: false },
+    { $fn: 5 },
+    { a: [{ $bigint: 1 }] },
   ]) {
     assert.equal(refusal(() => back(form)).kind, 'InvalidParams', JSON.stringify(form));
   }

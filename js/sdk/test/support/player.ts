@@ -56,7 +56,10 @@ export class Player {
   private current = '';
   private readonly settings: Settings;
 
-  constructor(private readonly url: string, private readonly steps: Step[]) {
+  constructor(
+    private readonly url: string,
+    private readonly steps: Step[],
+  ) {
     this.settings = settingsOf(steps);
   }
 
@@ -77,20 +80,40 @@ export class Player {
 
   private async step({ word, rest }: Step): Promise<void> {
     switch (word) {
-      case '#!': return;
-      case '==': return this.connect(rest, []);
-      case '<=': return same(rest === '-' ? '' : rest, this.wire.socket.protocol);
-      case '>>': return this.wire.socket.send(filled(rest, this.memory));
-      case '>b': return this.wire.socket.send(Buffer.from(rest));
-      case '<<': return this.expect(rest);
-      case '<<=': return same({ text: rest }, await this.next());
-      case '<!': return same({ closed: Number(rest) }, await this.next());
-      case '<.': return same(undefined, await this.wire.next(QUIET_MS));
-      case '>!': return this.leave(rest);
-      case 'js>': return this.eval(rest);
-      case 'js<': return this.answer(`"result":{"value":${rest},"...":"*"}`);
-      case 'js!': return this.answer(`"error":${lenient(rest)}`);
-      default: return this.connect(rest, word.slice(3, -1).split(',').map((name) => name.trim()));
+      case '#!':
+        return;
+      case '==':
+        return this.connect(rest, []);
+      case '<=':
+        return same(rest === '-' ? '' : rest, this.wire.socket.protocol);
+      case '>>':
+        return this.wire.socket.send(filled(rest, this.memory));
+      case '>b':
+        return this.wire.socket.send(Buffer.from(rest));
+      case '<<':
+        return this.expect(rest);
+      case '<<=':
+        return same({ text: rest }, await this.next());
+      case '<!':
+        return same({ closed: Number(rest) }, await this.next());
+      case '<.':
+        return same(undefined, await this.wire.next(QUIET_MS));
+      case '>!':
+        return this.leave(rest);
+      case 'js>':
+        return this.eval(rest);
+      case 'js<':
+        return this.answer(`"result":{"value":${rest},"...":"*"}`);
+      case 'js!':
+        return this.answer(`"error":${lenient(rest)}`);
+      default:
+        return this.connect(
+          rest,
+          word
+            .slice(3, -1)
+            .split(',')
+            .map((name) => name.trim()),
+        );
     }
   }
 
@@ -126,7 +149,9 @@ export class Player {
   private eval(code: string): void {
     const id = this.nextEval++;
     this.evals.push(id);
-    this.wire.socket.send(JSON.stringify({ jsonrpc: '2.0', id, method: 'eval', params: { code: filled(code, this.memory) } }));
+    this.wire.socket.send(
+      JSON.stringify({ jsonrpc: '2.0', id, method: 'eval', params: { code: filled(code, this.memory) } }),
+    );
   }
 
   private answer(outcome: string): Promise<void> {
@@ -135,7 +160,8 @@ export class Player {
 
   private async expect(json: string): Promise<void> {
     const arrival = await this.next();
-    if (arrival === undefined || !('text' in arrival)) throw new Error(`expected ${json}, got ${JSON.stringify(arrival)}`);
+    if (arrival === undefined || !('text' in arrival))
+      throw new Error(`expected ${json}, got ${JSON.stringify(arrival)}`);
     const found = difference(JSON.parse(json), JSON.parse(arrival.text), this.memory);
     if (found !== undefined) throw new Error(`${found}\n    in ${arrival.text}`);
   }

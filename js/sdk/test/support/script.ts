@@ -36,7 +36,8 @@ export function settingsOf(steps: Step[]): Settings {
   for (const { rest } of steps.filter(({ word }) => word === '#!')) {
     const [name, ...json] = rest.split(' ');
     if (name === 'live') settings.live = true;
-    else if (name === 'limits' || name === 'sessions' || name === 'params') Object.assign(settings[name], JSON.parse(json.join(' ')));
+    else if (name === 'limits' || name === 'sessions' || name === 'params')
+      Object.assign(settings[name], JSON.parse(json.join(' ')));
     else throw new Error(`no setting \`${name}\``);
   }
   return settings;
@@ -45,6 +46,10 @@ export function settingsOf(steps: Step[]): Settings {
 /** The settings as a file for the server; empty when the transcript asks for none. */
 export function settingsFile({ limits, sessions }: Settings): string {
   const table = (name: string, values: Record<string, number>) =>
-    Object.keys(values).length === 0 ? '' : `[${name}]\n${Object.entries(values).map(([key, value]) => `${key} = ${value}\n`).join('')}`;
+    Object.keys(values).length === 0
+      ? ''
+      : `[${name}]\n${Object.entries(values)
+          .map(([key, value]) => `${key} = ${value}\n`)
+          .join('')}`;
   return table('limits', limits) + table('sessions', sessions);
 }

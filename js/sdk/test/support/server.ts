@@ -16,7 +16,8 @@ export const testBindings = fileURLToPath(new URL('bindings', import.meta.url));
 export const transcripts = join(root, 'tests/transcripts/scomp');
 
 /** The binary to test: `SCOMP_SERVE`, or the debug build. */
-export const binary = process.env['SCOMP_SERVE'] ?? join(process.env['CARGO_TARGET_DIR'] ?? join(root, 'target'), 'debug/scomp-serve');
+export const binary =
+  process.env['SCOMP_SERVE'] ?? join(process.env['CARGO_TARGET_DIR'] ?? join(root, 'target'), 'debug/scomp-serve');
 
 /** Settings as in the file of `--config`; `listen` keeps the port of a server that went before. */
 export interface ServerOptions {
@@ -35,11 +36,18 @@ export class TestServer {
     return `ws://${this.address}/`;
   }
 
-  static async start({ bindings = testBindings, settings = '', listen = '127.0.0.1:0' }: ServerOptions = {}): Promise<TestServer> {
+  static async start({
+    bindings = testBindings,
+    settings = '',
+    listen = '127.0.0.1:0',
+  }: ServerOptions = {}): Promise<TestServer> {
     const config = join(mkdtempSync(join(tmpdir(), 'scomp-test-')), 'config.toml');
     writeFileSync(config, settings);
     const args = ['--listen', listen, '--bindings', bindings, '--config', config];
-    const child = spawn(binary, args, { stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, SCOMP_LOG: 'error' } });
+    const child = spawn(binary, args, {
+      stdio: ['ignore', 'pipe', 'inherit'],
+      env: { ...process.env, SCOMP_LOG: 'error' },
+    });
     for await (const line of createInterface({ input: child.stdout! })) {
       const address = /listening on http:\/\/(\S+)/.exec(line)?.[1];
       // A package may listen on a port of its own; only the server itself says that it is ready.

@@ -13,7 +13,8 @@ const handlers = {
   limited: () => never,
   echo: (input) => input,
   forever: () => never,
-  'fail.coded': () => Promise.reject({ code: -7, message: 'no such order', data: { order: 'o_9', kind: 'NoSuchOrder' } }),
+  'fail.coded': () =>
+    Promise.reject({ code: -7, message: 'no such order', data: { order: 'o_9', kind: 'NoSuchOrder' } }),
   'fail.plain': () => Promise.reject({ message: 'out of paper', data: { kind: 'BindingError' } }),
   'fail.bare': () => Promise.reject({ code: 5, message: 'bare' }),
   'fail.panic': () => Promise.reject({ message: 'the handler panicked', data: { kind: 'BindingError' } }),
