@@ -1,6 +1,7 @@
 // What can be written next, from the bindings' names and schemas.
 
-import type { Completion, CompletionContext, CompletionResult } from '@codemirror/autocomplete';
+import type { Completion, CompletionContext, CompletionResult, CompletionSource } from '@codemirror/autocomplete';
+import { localCompletionSource } from '@codemirror/lang-javascript';
 import type { Declaration } from 'scomp-client';
 
 import { asSchema, resolved, typeText } from './schema.js';
@@ -14,10 +15,20 @@ export function signature({ name, input, output }: Declaration): string {
   return `${name}(${given}): Promise<${output === undefined ? 'unknown' : typeText(asSchema(output))}>`;
 }
 
-/** Completes `kv.` with its members, and `getOrder({ ` with the members of its input. */
-export function bindingCompletions(declarations: () => Declaration[]) {
-  return (context: CompletionContext): CompletionResult | null =>
-    inputMembers(context, declarations()) ?? names(context, declarations());
+/**
+ * Completes `kv.` with its members, `getOrder({ ` with the members of its input and nothing else, and names of the code
+ * itself.
+ */
+export function completions(declarations: () => Declaration[]): CompletionSource[] {
+  const orElse =
+    (source: CompletionSource): CompletionSource =>
+    (context) =>
+      inputMembers(context, declarations()) === null ? source(context) : null;
+  return [
+    (context) => inputMembers(context, declarations()),
+    orElse((context) => names(context, declarations())),
+    orElse(localCompletionSource),
+  ];
 }
 
 function names(context: CompletionContext, declarations: Declaration[]): CompletionResult | null {

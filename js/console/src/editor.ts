@@ -8,7 +8,7 @@ import {
   completionKeymap,
 } from '@codemirror/autocomplete';
 import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
-import { javascript, typescriptLanguage } from '@codemirror/lang-javascript';
+import { javascript } from '@codemirror/lang-javascript';
 import { HighlightStyle, bracketMatching, indentOnInput, syntaxHighlighting } from '@codemirror/language';
 import { setDiagnostics } from '@codemirror/lint';
 import { EditorState, Prec } from '@codemirror/state';
@@ -16,7 +16,7 @@ import { EditorView, drawSelection, highlightActiveLine, keymap, lineNumbers } f
 import { tags } from '@lezer/highlight';
 import type { Declaration } from 'scomp-client';
 
-import { bindingCompletions } from './completion.js';
+import { completions } from './completion.js';
 import { charsOf } from './position.js';
 import type { Position } from './position.js';
 
@@ -97,8 +97,7 @@ export class Editor {
         // Tab moves on to the next control: the page is used with the keyboard too.
         keymap.of([...closeBracketsKeymap, ...completionKeymap, ...historyKeymap, ...defaultKeymap]),
         javascript({ typescript: true }),
-        typescriptLanguage.data.of({ autocomplete: bindingCompletions(declarations) }),
-        autocompletion(),
+        autocompletion({ override: completions(declarations), icons: false }),
         syntaxHighlighting(colours),
         look,
         EditorView.contentAttributes.of({ 'aria-label': 'Code to run' }),

@@ -58,7 +58,8 @@ export class Run {
     if (consoleDropped > 0)
       this.lines.append(h('div', { class: 'quiet-text' }, `${consoleDropped} lines were dropped by the server`));
     if (stats === undefined) return;
-    const calls = stats.bindingCalls === 0 ? '' : ` · ${stats.bindingCalls} calls`;
+    const calls =
+      stats.bindingCalls === 0 ? '' : ` · ${stats.bindingCalls} ${stats.bindingCalls === 1 ? 'call' : 'calls'}`;
     const times = `${milliseconds(stats.wallMs)} · CPU ${milliseconds(stats.cpuMs)}`;
     this.facts.textContent = `${times}${calls} · ${bytes(stats.memoryBytes)}`;
   }
