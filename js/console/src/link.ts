@@ -43,6 +43,8 @@ export class Link {
   /** Whether the session's own state survived a break, or a reload of the page. */
   readonly returned = new Signal<{ resumed: boolean }>();
   client: Client | undefined;
+  /** What was said when the connection was closed for good. */
+  closedBecause = '';
   private connectionGone = new AbortController();
 
   /** Connects; asks for a token first if the server wants one. */
@@ -57,6 +59,7 @@ export class Link {
       tokenKept.set(token);
       await this.connect(token);
     } catch {
+      this.closedBecause = 'the server cannot be reached';
       this.state.emit('closed');
     }
   }
@@ -98,7 +101,10 @@ export class Link {
     this.client = client;
     this.keep(client);
     this.state.emit('connected');
-    void client.closed.then(() => this.state.emit('closed'));
+    void client.closed.then(({ reason }) => {
+      this.closedBecause = reason;
+      this.state.emit('closed');
+    });
   }
 
   private keep(client: Client): void {

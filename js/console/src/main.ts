@@ -120,11 +120,9 @@ link.state.listen((state) => {
   const dialog = byId<HTMLDialogElement>('token-dialog');
   if (state === 'token') dialog.showModal();
   else if (state === 'connected') dialog.close();
-  banner(
-    state === 'closed'
-      ? ['The connection is closed.', h('button', { onclick: () => void link.open() }, 'Connect')]
-      : [],
-  );
+  const why = link.closedBecause === '' ? '' : `: ${link.closedBecause}`;
+  const again = h('button', { onclick: () => void link.open() }, 'Connect');
+  banner(state === 'closed' ? [`The connection is closed${why}.`, again] : []);
 });
 link.returned.listen(({ resumed }) =>
   note(resumed ? 'Back in the same session.' : 'The session is gone; this is a new one.'),

@@ -26,14 +26,19 @@ export interface Shown {
   close(): Promise<void>;
 }
 
-/** Opens the console of a server in a browser of its own. */
-export async function show(address: string, viewport = { width: 1280, height: 800 }): Promise<Shown> {
+/** Opens the console of a server in a browser of its own; without its policy for tools that put scripts into the page. */
+export async function show(
+  address: string,
+  viewport = { width: 1280, height: 800 },
+  bypassCSP = false,
+): Promise<Shown> {
   const folder = mkdtempSync(join(tmpdir(), 'scomp-browser-'));
   const context: BrowserContext = await chromium.launchPersistentContext(folder, {
     executablePath: CHROMIUM,
     headless: true,
     args: FLAGS,
     viewport,
+    bypassCSP,
     permissions: ['clipboard-read', 'clipboard-write'],
   });
   context.setDefaultTimeout(15_000);

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
+import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -245,6 +246,29 @@ test('on a phone everything is a tab, and nothing is wider than the screen', asy
     assert.equal(await page.locator('main .panel:visible').count(), 1);
   } finally {
     await phone.close();
+  }
+});
+
+test('assistive technology can use every panel', async () => {
+  const checked = await show(server.address, undefined, true);
+  try {
+    const { page } = checked;
+    await connected(page);
+    await run(page, "console.warn('careful'); nope()");
+    await page.addScriptTag({ path: createRequire(import.meta.url).resolve('axe-core') });
+    for (const tab of ['bindings', 'sessions', 'wire', 'charts']) {
+      await page.click(`#tab-${tab}`);
+      if (tab === 'bindings') await page.locator('.binding > summary').first().click();
+      const violations = await page.evaluate(async () => {
+        const { axe } = globalThis as unknown as {
+          axe: { run(): Promise<{ violations: { help: string; nodes: { html: string }[] }[] }> };
+        };
+        return (await axe.run()).violations.map(({ help, nodes }) => `${help}: ${nodes[0]?.html}`);
+      });
+      assert.deepEqual(violations, [], tab);
+    }
+  } finally {
+    await checked.close();
   }
 });
 

@@ -8,6 +8,7 @@ import { ConnectionError, ScompError, SessionLostError } from './errors.js';
 import type { ConsoleLine } from './errors.js';
 import { Evals } from './evals.js';
 import type { EvalOptions, EvalOutput } from './evals.js';
+import { tell } from './hooks.js';
 import type { Peer, PeerHandler } from './peer.js';
 import { RECONNECT_DEFAULT, isUnexpected, waitMs } from './reconnect.js';
 import type { ReconnectPolicy } from './reconnect.js';
@@ -204,7 +205,7 @@ export class Client<B = UntypedBindings> {
     const [connection, welcome] = opened;
     if (!welcome.resumed) this.evals.failAll(new SessionLostError());
     this.attach(connection, welcome);
-    this.options.onReconnect?.({ resumed: welcome.resumed });
+    tell(this.options.onReconnect, { resumed: welcome.resumed });
   }
 
   /** Dials until it works, the attempts are used up, or the client is closed. */
@@ -265,7 +266,7 @@ export class Client<B = UntypedBindings> {
 
   private become(state: ClientState): void {
     this.state = state;
-    this.options.onState?.(state);
+    tell(this.options.onState, state);
   }
 
   private lostError({ code, reason }: Ended): ConnectionError {

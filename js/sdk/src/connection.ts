@@ -1,6 +1,7 @@
 // Opens a connection and shakes hands; then carries texts between the socket and its peer until either ends.
 
 import { ConnectionError, RemoteError, ScompError } from './errors.js';
+import { tell } from './hooks.js';
 import { Peer } from './peer.js';
 import type { PeerHandler } from './peer.js';
 import { isRecord } from './rpc.js';
@@ -68,7 +69,7 @@ export class Connection {
     const socket = new dial.Socket(dial.url, subprotocols(dial.token));
     this.socket = socket;
     this.peer = new Peer((text) => {
-      onFrame?.('out', text);
+      tell(onFrame, 'out', text);
       socket.send(text);
     }, dial.handlers);
     this.ended = new Promise((resolve) => (this.endNow = resolve));
@@ -79,7 +80,7 @@ export class Connection {
         // What comes after we gave up belongs to nobody: the next connection speaks for the session.
         if (typeof data !== 'string' || this.isOver) return;
         this.heard = true;
-        onFrame?.('in', data);
+        tell(onFrame, 'in', data);
         this.peer.onText(data);
       };
       socket.onerror = ({ message }: { message?: string }) => (trouble = message ?? '');

@@ -1,8 +1,9 @@
 // Messages, the peer and its limits, without a socket.
 
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { mock, test } from 'node:test';
 
+import { tell } from '../src/hooks.js';
 import { Peer } from '../src/peer.js';
 import { INVOKES_RUNNING_MAX, MESSAGE_CHARS_MAX, REQUESTS_WAITING_MAX } from '../src/peer.js';
 import { REFERENCES_MAX } from '../src/references.js';
@@ -181,4 +182,15 @@ test('the wait doubles up to its maximum, and a close on purpose is final', () =
 test('a token travels as a subprotocol in base64url', () => {
   assert.deepStrictEqual(subprotocols(undefined), ['scomp.v0']);
   assert.deepStrictEqual(subprotocols('ä?~'), ['scomp.v0', 'bearer.w6Q_fg']);
+});
+
+test('a hook that throws is reported outside, and the caller goes on', () => {
+  const later: (() => void)[] = [];
+  const queue = mock.method(globalThis, 'queueMicrotask', (task: () => void) => later.push(task));
+  tell(() => {
+    throw new Error('of the hook');
+  });
+  queue.mock.restore();
+  assert.equal(later.length, 1);
+  assert.throws(() => later[0]?.(), /of the hook/);
 });
