@@ -29,7 +29,8 @@ const LIST_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Only what this server sends runs, and the page talks to this server alone. Styles that scripts set are no inline
 /// styles, so the editor needs no exception.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
-     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+     require-trusted-types-for 'script'; trusted-types 'none'";
 
 const PAGE: &str = include_str!("../../js/console/dist/index.html");
 const SCRIPT: &str = include_str!("../../js/console/dist/console.js");
