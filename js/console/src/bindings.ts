@@ -4,6 +4,7 @@ import type { Declaration } from 'scomp-client';
 
 import { h, milliseconds } from './dom.js';
 import { form } from './form.js';
+import { isControl } from './link.js';
 import type { Link } from './link.js';
 import { asSchema } from './schema.js';
 import { signature } from './completion.js';
@@ -29,8 +30,9 @@ export class BindingsPanel {
 
   private show(declarations: Declaration[]): void {
     // The session's own controls last: they are not what one looks for.
-    const isControl = ({ name }: Declaration) => Number(/^(session|bindings)\./.test(name));
-    const sorted = declarations.toSorted((a, b) => isControl(a) - isControl(b) || a.name.localeCompare(b.name));
+    const sorted = declarations.toSorted(
+      (a, b) => Number(isControl(a)) - Number(isControl(b)) || a.name.localeCompare(b.name),
+    );
     this.list.replaceChildren(...sorted.map((one) => this.card(one)));
     this.refilter();
   }

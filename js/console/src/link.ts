@@ -1,7 +1,7 @@
 // The page's session: the connection, what it asks of the person, and what passes on the wire.
 
 import { RemoteError, connect } from 'scomp-client';
-import type { Approval, ApprovalRequest, Client, ConsoleLine, Ticket } from 'scomp-client';
+import type { Approval, ApprovalRequest, Client, ConsoleLine, Declaration, Ticket } from 'scomp-client';
 
 import { Signal, remembered } from './dom.js';
 
@@ -33,6 +33,11 @@ const question = {
   required: ['question'],
   additionalProperties: false,
 };
+
+/** Whether a binding is there for clients alone. */
+export function isControl({ name }: Declaration): boolean {
+  return /^(session|bindings)\./.test(name);
+}
 
 export class Link {
   readonly state = new Signal<LinkState>();
@@ -117,6 +122,15 @@ export class Link {
     this.connectionGone = new AbortController();
     // The first `connected` comes before there is a client to show.
     if (this.client !== undefined) this.state.emit(state);
+  }
+
+  /** What scripts can call: the server's bindings but its controls, and those of this page. */
+  get scriptBindings(): Declaration[] {
+    const own = Object.entries(this.bindings()).map(([name, { handler: _, ...declaration }]) => ({
+      name,
+      ...declaration,
+    }));
+    return [...(this.client?.declarations ?? []).filter((one) => !isControl(one)), ...own];
   }
 
   /** What scripts can do to the page. */

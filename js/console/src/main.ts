@@ -27,10 +27,7 @@ const draft = remembered(() => localStorage, 'scomp.draft');
 const editor = new Editor({
   parent: byId('editor'),
   text: draft.get() ?? SAMPLE,
-  declarations: () =>
-    [...(link.client?.declarations ?? []), { name: 'page.ask' }, { name: 'page.notify' }].filter(
-      ({ name }) => !/^(session|bindings)\./.test(name),
-    ),
+  declarations: () => link.scriptBindings,
   onRun: () => void run(),
   onCancel: () => (cancel(), true),
   onChange: (text) => draft.set(text),
@@ -74,18 +71,11 @@ function cancel(): void {
 
 const bindingsPanel = new BindingsPanel(link, (text) => (goToEditor(), editor.insert(text)));
 const sessionsPanel = new SessionsPanel(link, () => tabs.current === 'sessions');
-const panels = [
-  bindingsPanel.element,
-  sessionsPanel.element,
-  new WirePanel(link).element,
-  new ChartsPanel(link).element,
-];
-const [bindings, sessions, wire, charts] = panels.map((element) => h('section', { class: 'panel' }, element)) as [
-  HTMLElement,
-  HTMLElement,
-  HTMLElement,
-  HTMLElement,
-];
+const panel = (element: HTMLElement) => h('section', { class: 'panel' }, element);
+const bindings = panel(bindingsPanel.element);
+const sessions = panel(sessionsPanel.element);
+const wire = panel(new WirePanel(link).element);
+const charts = panel(new ChartsPanel(link).element);
 byId('panels').append(bindings, sessions, wire, charts);
 
 const tabs = new Tabs(byId('tabs'), [

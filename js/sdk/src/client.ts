@@ -240,7 +240,7 @@ export class Client<B = UntypedBindings> {
 
   private async peer(): Promise<Peer> {
     if (this.state === 'closed') throw this.closedError();
-    if (this.connection !== undefined) return this.connection.peer;
+    if (this.connection?.isOver === false) return this.connection.peer;
     if (this.waiting.size >= CALLS_WAITING_MAX) {
       throw new ScompError('Busy', `${CALLS_WAITING_MAX} calls wait for the connection`);
     }

@@ -61,7 +61,8 @@ export class Connection {
   readonly ended: Promise<Ended>;
   /** Whether something arrived since this was last set to false. */
   heard = true;
-  private isOver = false;
+  /** Whether it ended; whoever holds it may not have been told yet. */
+  isOver = false;
   private endNow!: (ended: Ended) => void;
 
   private constructor(dial: Dial) {

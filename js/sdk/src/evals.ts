@@ -137,6 +137,8 @@ export class Evals {
     try {
       sent = peer.request('eval', entry.params);
     } catch (error) {
+      // The connection is over and we have yet to hear of it: the next one takes the eval along.
+      if (error instanceof ConnectionError) return;
       return this.settle(entry, () => entry.reject(error));
     }
     const { id, answer } = sent;

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 
+import { CALLS_WAITING_MAX } from '../src/client.js';
 import { connect } from '../src/index.js';
 import type { Client, ClientState, ConnectOptions } from '../src/index.js';
 import { CutPoint, TestServer } from './support/server.js';
@@ -99,6 +100,24 @@ test('what is asked while there is no connection waits for it', async () => {
       assert.equal(await value, 21);
       assert.deepEqual(await order, { id: 'o_001', total: 142.5 });
       assert.equal(await client.eval('x'), 20);
+    },
+    { onState },
+  );
+});
+
+test('calls at the limit wait for the connection, one more is refused', async () => {
+  const { report, happened } = reported();
+  const onState = (state: ClientState) => state === 'reconnecting' && report();
+  await behindCutPoint(
+    async (client, point) => {
+      await client.eval('1');
+      point.refuse();
+      await happened;
+      const calls = Array.from({ length: CALLS_WAITING_MAX }, () => client.invoke('session.info'));
+      for (const call of calls) call.catch(() => undefined);
+      await assert.rejects(client.invoke('session.info'), { kind: 'Busy' });
+      point.accept();
+      assert.ok((await calls.at(-1)) !== undefined);
     },
     { onState },
   );
