@@ -125,7 +125,11 @@ class Chart {
     let isDown = false;
     this.points.forEach((point, index) => {
       const value = point && read(point);
-      if (value !== undefined) path += `${isDown ? 'L' : 'M'}${this.x(index).toFixed(1)} ${y(value).toFixed(1)}`;
+      if (value !== undefined) {
+        const place = `${this.x(index).toFixed(1)} ${y(value).toFixed(1)}`;
+        // A point alone is a line of no length, which the round ends make a dot.
+        path += isDown ? `L${place}` : `M${place}l0 0`;
+      }
       isDown = value !== undefined;
     });
     return svg('path', { class: `series ${name}`, d: path, 'vector-effect': 'non-scaling-stroke' });
