@@ -218,22 +218,30 @@ async fn query_time(peer: &mut Peer, root: &str) -> (f64, usize) {
     (start.elapsed().as_secs_f64() * 1e6 / count as f64, count)
 }
 
+/// Writes a chain of linked documents, a thousand in a commit.
+async fn write_chain(peer: &mut Peer, name: &str, thousands: usize) {
+    let linked = |number: usize| {
+        let next = json!({"/": {"link@1": {"id": format!("{name}:{}", number + 1), "path": []}}});
+        let value = json!({"name": number, "next": next});
+        json!({"op": "set", "id": format!("{name}:{number}"), "value": {"value": value}})
+    };
+    for chunk in 0..thousands {
+        let operations: Vec<Value> = (chunk * 1000..(chunk + 1) * 1000).map(linked).collect();
+        let message = peer.commit("writer", json!(operations));
+        peer.ask(message).await;
+    }
+}
+
 async fn graph() {
     let folder = Folder::new();
     let (_server, url) = serve(&folder.0, "normal").await;
     let mut peer = Peer::connect(&url).await;
     peer.open("writer").await;
-    for chunk in 0..10 {
-        let linked = |number: usize| {
-            let next = json!({"/": {"link@1": {"id": format!("of:{}", number + 1), "path": []}}});
-            json!({"op": "set", "id": format!("of:{number}"), "value": {"value": {"name": number, "next": next}}})
-        };
-        let operations: Vec<Value> = (chunk * 1000..(chunk + 1) * 1000).map(linked).collect();
-        let message = peer.commit("writer", json!(operations));
-        peer.ask(message).await;
-    }
-    let (small, few) = query_time(&mut peer, "of:9000").await;
-    let (large, many) = query_time(&mut peer, "of:0").await;
+    // The long chain comes last and takes the short one out of the cache, so both are read from the file.
+    write_chain(&mut peer, "short", 1).await;
+    write_chain(&mut peer, "long", 10).await;
+    let (small, few) = query_time(&mut peer, "short:0").await;
+    let (large, many) = query_time(&mut peer, "long:0").await;
     println!(
         "graph query: {few} documents {small:.1} µs each, {many} documents {large:.1} µs each, ratio {:.2}",
         large / small

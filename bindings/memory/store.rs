@@ -141,14 +141,14 @@ impl Store {
         if let Some(state) = self.cache.get(key) {
             return Ok(state);
         }
-        let state = history::state(&self.connection, key, None)?;
+        let state = history::current(&self.connection, key)?;
         self.cache.put(key.clone(), state.clone());
         Ok(state)
     }
 
     /// A document as it stood after a commit.
     pub(super) fn state_at(&self, key: &Key, seq: u64) -> Result<State, StoreError> {
-        history::state(&self.connection, key, Some(seq))
+        history::at(&self.connection, key, seq)
     }
 
     /// Writes a commit, or nothing of it.
@@ -256,7 +256,7 @@ impl Writer<'_> {
     fn current(&mut self, key: &Key) -> Result<State, StoreError> {
         match self.cache.get(key) {
             Some(state) => Ok(state),
-            None => history::state(self.transaction, key, None),
+            None => history::current(self.transaction, key),
         }
     }
 

@@ -18,10 +18,29 @@ struct Base {
     document: Option<Data>,
 }
 
-/// A document after the commit `at`, or as it stands.
-pub(super) fn state(connection: &Connection, key: &Key, at: Option<u64>) -> Result<State, StoreError> {
+/// A document as it stands. Most were written whole last, and are one lookup away.
+pub(super) fn current(connection: &Connection, key: &Key) -> Result<State, StoreError> {
+    let mut select = connection.prepare_cached(
+        "SELECT seq, op, data FROM head JOIN revision USING (branch, scope_key, id, seq, op_index)
+         WHERE branch = '' AND scope_key = ? AND id = ?",
+    )?;
+    let last = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    let last: Option<(u64, String, Option<String>)> =
+        select.query_row(params![key.scope_key, key.id], last).optional()?;
+    match last {
+        None => Ok(State::default()),
+        Some((seq, op, _)) if op == "patch" => at(connection, key, seq),
+        Some((seq, _, text)) => {
+            let document = text.map(|text| Data::from_stored(&text)).transpose();
+            Ok(State { seq, document: document.map_err(|_| StoreError::Damaged)?.map(Arc::new) })
+        }
+    }
+}
+
+/// A document after a commit.
+pub(super) fn at(connection: &Connection, key: &Key, at: u64) -> Result<State, StoreError> {
     // SQLite counts up to here.
-    let at = at.unwrap_or(u64::MAX).min(i64::MAX.unsigned_abs());
+    let at = at.min(i64::MAX.unsigned_abs());
     let seq = last_seq(connection, key, at)?;
     if seq == 0 {
         return Ok(State::default());

@@ -220,6 +220,7 @@ proptest! {
         for (id, expected) in model {
             let expected = expected.map(|n| json!({"n": n}));
             prop_assert_eq!(value(&store.state(&key(&id)).unwrap()), expected.clone());
+            prop_assert_eq!(value(&history::current(&store.connection, &key(&id)).unwrap()), expected.clone());
             prop_assert_eq!(value(&store.state_at(&key(&id), store.seq()).unwrap()), expected);
         }
     }
