@@ -34,6 +34,8 @@ pub mod limits;
 #[cfg(feature = "server")]
 pub mod observe;
 #[cfg(feature = "server")]
+pub mod peering;
+#[cfg(feature = "server")]
 pub mod quota;
 pub mod rpc;
 #[cfg(feature = "server")]

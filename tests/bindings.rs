@@ -69,7 +69,7 @@ async fn setup(declaration: Value) -> Setup {
     let folder = Folder::with(&declaration);
     let loaded = folder.load().await.unwrap();
     let command = Arc::clone(&loaded.commands[0]);
-    let server = Server::builder().shards(1).registry(loaded.registry).build().unwrap();
+    let server = Server::builder().shards(1).loaded(loaded).build().unwrap();
     let client = Client::builder().connect_transport(server.connect()).await.unwrap();
     Setup { client, command, _server: server, _folder: folder }
 }
@@ -93,7 +93,7 @@ async fn the_worked_example_runs_with_the_packages_of_the_repository() {
     let loaded = loader::load(&dir, &loader::environment()).await.unwrap();
     let names: Vec<_> = loaded.packages.iter().map(|package| package.name.as_str()).collect();
     assert_eq!(names, ["http", "kv", "orders"]);
-    let server = Server::builder().shards(1).registry(loaded.registry).build().unwrap();
+    let server = Server::builder().shards(1).loaded(loaded).build().unwrap();
     let client = Client::builder().connect_transport(server.connect()).await.unwrap();
     assert_eq!(value(&client, "const o = await getOrder({ id: 'o_001' }); o.total").await, json!(142.5));
     assert_eq!(value(&client, "await getOrder({ id: 'o_999' })").await, Value::Null);
@@ -222,7 +222,7 @@ async fn a_child_that_floods_is_ended() {
 async fn the_example_in_node_works_as_it_stands() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
     let loaded = loader::load(&dir, &loader::environment()).await.unwrap();
-    let server = Server::builder().shards(1).registry(loaded.registry).build().unwrap();
+    let server = Server::builder().shards(1).loaded(loaded).build().unwrap();
     let client = Client::builder().connect_transport(server.connect()).await.unwrap();
     let code = "[await text.reverse({text: 'abc'}), await text.count({text: 'one two'})]";
     assert_eq!(value(&client, code).await, json!(["cba", 2]));

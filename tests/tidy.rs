@@ -8,14 +8,18 @@ use std::path::{Path, PathBuf};
 const FILE_LINES_MAX: usize = 450;
 
 /// From the bottom up: a layer may name only those before it.
-const LAYERS: [(&str, &[&str]); 13] = [
+const LAYERS: [(&str, &[&str]); 14] = [
     ("rpc", &[]),
     ("scomp", &["rpc"]),
     ("limits", &[]),
     ("observe", &["rpc"]),
     ("quota", &["rpc"]),
     ("transport", &["rpc", "scomp", "limits"]),
-    ("binding", &["observe", "quota", "rpc", "scomp", "limits", "transport", "client", "bindings"]),
+    (
+        "binding",
+        &["observe", "quota", "rpc", "scomp", "limits", "transport", "client", "bindings", "peering"],
+    ),
+    ("peering", &["binding", "observe", "rpc", "transport"]),
     ("runtime", &["observe", "quota", "rpc", "scomp", "limits", "binding"]),
     ("client", &["rpc", "scomp", "limits", "transport"]),
     ("session", &["observe", "quota", "rpc", "scomp", "limits", "binding", "runtime"]),
@@ -29,6 +33,7 @@ const LAYERS: [(&str, &[&str]); 13] = [
             "limits",
             "transport",
             "binding",
+            "peering",
             "runtime",
             "session",
             "client",

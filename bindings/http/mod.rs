@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::Handlers;
+use super::{Handlers, Opened, Setup};
 use crate::binding::{BindingError, Call, typed};
 use allow::{AllowList, GuardedResolver};
 use fetch::Fetcher;
@@ -85,8 +85,13 @@ struct ResponseOutput {
     body_encoding: BodyEncoding,
 }
 
+/// Makes the package.
+pub fn open(setup: &Setup<'_>) -> Result<Opened, String> {
+    Ok(handlers(setup.config)?.into())
+}
+
 /// Makes the one handler.
-pub fn handlers(config: &Value) -> Result<Handlers, String> {
+fn handlers(config: &Value) -> Result<Handlers, String> {
     let config = Config::deserialize(config).map_err(|error| error.to_string())?;
     // Connections are kept for the next request, so they live on the runtime that loads packages: those that run
     // sessions are busy with scripts and may be given up.

@@ -8,7 +8,7 @@ mod store;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::Handlers;
+use super::{Handlers, Opened, Setup};
 use crate::binding::{BindingError, Call, typed};
 use crate::rpc::Kind;
 use store::{Place, Store};
@@ -86,18 +86,23 @@ struct Listed {
 }
 
 /// Opens the store and makes its handlers.
-pub fn handlers(config: &Value) -> Result<Handlers, String> {
-    let config = Config::deserialize(config).map_err(|error| error.to_string())?;
-    let store = Store::open(config.path.as_deref(), config.keys_max).map_err(|error| error.to_string())?;
+pub fn open(setup: &Setup<'_>) -> Result<Opened, String> {
+    let config = Config::deserialize(setup.config).map_err(|error| error.to_string())?;
+    let path = config.path.as_ref().map(|path| setup.folder.join(path));
+    let store = Store::open(path.as_deref(), config.keys_max).map_err(|error| error.to_string())?;
+    Ok(handlers(store, &config).into())
+}
+
+fn handlers(store: Store, config: &Config) -> Handlers {
     let value_bytes_max = config.value_bytes_max;
     let (get, set, delete, list, cas) = (store.clone(), store.clone(), store.clone(), store.clone(), store);
-    Ok(vec![
+    vec![
         ("kv.get", typed(move |input: KeyInput, call| get_value(get.clone(), input, call))),
         ("kv.set", typed(move |input: SetInput, call| set_value(set.clone(), input, call, value_bytes_max))),
         ("kv.delete", typed(move |input: KeyInput, call| delete_key(delete.clone(), input, call))),
         ("kv.list", typed(move |input: ListInput, call| list_keys(list.clone(), input, call))),
         ("kv.cas", typed(move |input: CasInput, call| swap_value(cas.clone(), input, call, value_bytes_max))),
-    ])
+    ]
 }
 
 async fn get_value(store: Store, input: KeyInput, call: Call) -> Result<Value, BindingError> {

@@ -3,6 +3,7 @@
 //! SQLite writes one at a time anyway, and a thread of its own keeps the disk away from the threads that run scripts.
 //! Compare-and-set needs no transaction for the same reason: nothing runs between its two statements.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -55,7 +56,7 @@ pub(super) struct Store {
 }
 
 impl Store {
-    pub(super) fn open(path: Option<&str>, keys_max: u64) -> Result<Self, StoreError> {
+    pub(super) fn open(path: Option<&Path>, keys_max: u64) -> Result<Self, StoreError> {
         let connection = match path {
             Some(path) => Connection::open(path)?,
             None => Connection::open_in_memory()?,

@@ -5,8 +5,12 @@ use serde_json::{Value, json};
 use super::super::testing::run;
 use super::*;
 
+fn opened(config: &Value) -> Result<Handlers, String> {
+    open(&Setup { config, folder: std::path::Path::new(".") }).map(|opened| opened.handlers)
+}
+
 fn store(config: Value) -> Handlers {
-    handlers(&config).unwrap()
+    opened(&config).unwrap()
 }
 
 #[tokio::test]
@@ -101,6 +105,6 @@ async fn a_file_outlives_the_store() {
 
 #[tokio::test]
 async fn a_file_that_cannot_be_opened_is_told() {
-    let refused = handlers(&json!({"path": "/nowhere/at/all/kv.sqlite"}));
+    let refused = opened(&json!({"path": "/nowhere/at/all/kv.sqlite"}));
     assert!(refused.err().is_some_and(|message| message.contains("unable to open")));
 }

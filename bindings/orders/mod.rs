@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Handlers;
+use super::{Handlers, Opened, Setup};
 use crate::binding::{BindingError, Call, typed};
 
 #[derive(Deserialize)]
@@ -26,8 +26,13 @@ struct Item {
     price: f64,
 }
 
+/// Makes the package.
+pub fn open(setup: &Setup<'_>) -> Result<Opened, String> {
+    Ok(handlers(setup.config)?.into())
+}
+
 /// The handlers; there is nothing to configure.
-pub fn handlers(_: &Value) -> Result<Handlers, String> {
+fn handlers(_: &Value) -> Result<Handlers, String> {
     Ok(vec![("getOrder", typed(get_order))])
 }
 

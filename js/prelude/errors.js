@@ -10,6 +10,13 @@ const read = (object, key) => {
     return undefined;
   }
 };
+const hasOwn = (object, key) => {
+  try {
+    return ObjectHasOwn(object, key);
+  } catch {
+    return false;
+  }
+};
 const readText = (object, key) => {
   const value = read(object, key);
   return typeof value === "string" ? value : undefined;
@@ -35,20 +42,20 @@ exports.errorParts = (error) => {
   return parts;
 };
 
-// [header, name, message, stack, hasCause, cause, code, data]: code is undefined unless a binding's answer was thrown.
+// [header, name, message, stack, hasCause, cause, answerCode, answerData, code]: those of an answer are undefined
+// unless a binding's answer was thrown.
 exports.describeThrown = (thrown) => {
   if (!ErrorIsError(thrown)) return [header(thrown), "", "", "", false];
   const parts = [header(thrown), readText(thrown, "name") ?? "Error", readText(thrown, "message") ?? "", stackOf(thrown)];
-  let hasCause = false;
-  try {
-    hasCause = ObjectHasOwn(thrown, "cause");
-  } catch {}
+  const hasCause = hasOwn(thrown, "cause");
   parts[4] = hasCause;
   parts[5] = hasCause ? read(thrown, "cause") : undefined;
   if (WeakSetHas(bindingErrors, thrown)) {
     parts[6] = read(thrown, "code");
     parts[7] = read(thrown, "data");
   }
+  const code = hasOwn(thrown, "code") ? read(thrown, "code") : undefined;
+  parts[8] = typeof code === "number" ? code : undefined;
   return parts;
 };
 

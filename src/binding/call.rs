@@ -164,6 +164,16 @@ impl FunctionRef {
         &self.0.id
     }
 
+    /// Whether its session has ended.
+    pub fn is_gone(&self) -> bool {
+        self.0.link.requests_tx.is_closed()
+    }
+
+    /// Waits for the end of its session.
+    pub async fn gone(&self) {
+        self.0.link.requests_tx.closed().await;
+    }
+
     /// Calls it. `depth` is that of the call it is made for, 0 when it is made for none.
     pub async fn call(&self, arguments: Vec<Value>, depth: u32) -> Result<Value, BindingError> {
         let target = Target::Reference(self.0.id.clone());

@@ -4,6 +4,9 @@ use serde_json::Value;
 
 use crate::rpc::{ErrorObject, Kind};
 
+/// The codes that JSON-RPC keeps for itself and for implementations of it.
+const RESERVED_CODES: std::ops::RangeInclusive<i64> = -32_768..=-32_000;
+
 /// A handler's failure: its code, message and data reach the script and the client as they are.
 ///
 /// Any [`std::error::Error`] becomes one with `?`, with code -32000 and kind `BindingError`.
@@ -33,10 +36,33 @@ impl BindingError {
         self
     }
 
+    /// The code that a script gave its own error, or a handler the failure; `None` for those of the protocol itself.
+    pub fn own_code(&self) -> Option<i64> {
+        let thrown = self.0.data.as_ref().and_then(|data| data.get("code")).and_then(Value::as_i64);
+        thrown.or(Some(self.0.code)).filter(|code| !RESERVED_CODES.contains(code))
+    }
+
+    /// What a script said when it threw: the message of its error, without the name that stands before it.
+    pub fn own_message(&self) -> &str {
+        match self.0.message.split_once(": ") {
+            Some((name, message)) if is_error_name(name) => message,
+            _ => &self.0.message,
+        }
+    }
+
+    /// The stable kind, if it has one.
+    pub fn kind(&self) -> Option<&str> {
+        self.0.kind()
+    }
+
     /// The error as it goes on the wire.
     pub fn into_object(self) -> ErrorObject {
         self.0
     }
+}
+
+fn is_error_name(text: &str) -> bool {
+    text.ends_with("Error") && text.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '$')
 }
 
 impl<E: std::error::Error + 'static> From<E> for BindingError {
@@ -46,5 +72,31 @@ impl<E: std::error::Error + 'static> From<E> for BindingError {
             Some(object) => Self(object.clone()),
             None => Self::new(error.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn thrown(message: &str, data: Value) -> BindingError {
+        BindingError::of_kind(Kind::EvalError, message).data(data)
+    }
+
+    #[test]
+    fn the_message_of_a_thrown_error_stands_without_its_name() {
+        assert_eq!(thrown("Error: nope", json!({})).own_message(), "nope");
+        assert_eq!(thrown("Error: TypeError: x", json!({})).own_message(), "TypeError: x");
+        assert_eq!(thrown("a problem: x", json!({})).own_message(), "a problem: x");
+        assert_eq!(thrown("NotFoundError", json!({})).own_message(), "NotFoundError");
+    }
+
+    #[test]
+    fn a_code_of_its_own_is_told_from_those_of_the_protocol() {
+        assert_eq!(thrown("Error: nope", json!({"code": 5})).own_code(), Some(5));
+        assert_eq!(thrown("Error: nope", json!({"code": -32_000})).own_code(), None);
+        assert_eq!(thrown("Error: nope", json!({})).own_code(), None);
+        assert_eq!(BindingError::with_code(14, "down").own_code(), Some(14));
     }
 }

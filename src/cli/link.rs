@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use scomp::binding::Registry;
+use scomp::binding::loader::Loaded;
 use scomp::client::{Builder, Client, ClientError, ConsoleLine};
 use scomp::config::Settings;
 use scomp::server::{Gate, Server, Tls};
@@ -14,7 +14,7 @@ use super::args::RemoteArgs;
 use super::{Failure, bindings};
 
 /// A server from its settings.
-pub(super) fn build(settings: &Settings, registry: Registry) -> Result<Server, Failure> {
+pub(super) fn build(settings: &Settings, loaded: Loaded) -> Result<Server, Failure> {
     let wrong = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
     let gate = Gate::new(&settings.auth, settings.origins.clone(), &settings.quotas)
         .map_err(|error| wrong(&error))?;
@@ -23,7 +23,7 @@ pub(super) fn build(settings: &Settings, registry: Registry) -> Result<Server, F
         .gate(gate)
         .audit(audit)
         .settings(settings.server.clone())
-        .registry(registry)
+        .loaded(loaded)
         .limits(settings.limits.clone())
         .sessions(settings.sessions.clone())
         .shards(settings.shards);
@@ -62,7 +62,8 @@ impl Link {
             .await
             .map_err(|problems| Failure::Usage(bindings::listed(&problems)))?;
         let settings = Settings { shards: 1, ..settings.clone() };
-        let server = build(&settings, loaded.registry)?;
+        let server = build(&settings, loaded)?;
+        server.start(Vec::new());
         let console = Console::new(print);
         let connected = introduced(&console).connect_transport(server.connect()).await;
         Ok(Self { client: connected.map_err(|error| failed(&error))?, console, _server: Some(server) })

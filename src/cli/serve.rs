@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use scomp::binding::loader::Loaded;
 use scomp::config::{Overrides, Settings};
 use scomp::server::Server;
 use tokio::net::TcpListener;
@@ -21,28 +22,51 @@ pub(super) async fn run(args: &ServeArgs) -> Result<(), Failure> {
         Signals::to_stop().map_err(|error| Failure::Run(format!("cannot watch for signals: {error}")))?;
     let drain_max = Duration::from_millis(settings.drain_ms);
     if settings.stdio {
-        let server = start(&settings).await?;
+        let loaded = load(&settings).await?;
+        let services = loaded.services.clone();
+        let server = link::build(&settings, loaded)?;
+        server.start(services);
         return until_stopped(&server, server.serve_stdio(), drain_max, &mut signals).await;
     }
     let addresses = resolve(&settings.listen).await?;
-    refuse_open_doors(&settings, &addresses)?;
-    let server = start(&settings).await?;
-    let cannot = |error: io::Error| Failure::Run(format!("cannot listen on {}: {error}", settings.listen));
-    let listener = TcpListener::bind(addresses.as_slice()).await.map_err(cannot)?;
-    let address = listener.local_addr().map_err(cannot)?;
+    refuse_open_doors(!settings.demands_authentication(), &addresses)?;
+    let loaded = load(&settings).await?;
+    let services = loaded.services.clone();
+    let server = link::build(&settings, loaded)?;
+    let listener = listen(&settings.listen, &addresses).await?;
+    let mut extra = Vec::new();
+    for (address, is_open) in server.listens() {
+        let addresses = resolve(&address).await?;
+        refuse_open_doors(is_open, &addresses)?;
+        extra.push((listen(&address, &addresses).await?, address));
+    }
     let scheme = if settings.tls.is_some() { "https" } else { "http" };
-    output::print_line(&format!("listening on {scheme}://{address}"))?;
-    tracing::info!(%address, shards = settings.shards, "serving");
-    until_stopped(&server, server.serve(listener), drain_max, &mut signals).await
+    for listener in extra.iter().map(|(listener, _)| listener).chain([&listener]) {
+        let address = listener.local_addr().map_err(|error| Failure::Run(error.to_string()))?;
+        output::print_line(&format!("listening on {scheme}://{address}"))?;
+    }
+    tracing::info!(listen = settings.listen, shards = settings.shards, "serving");
+    server.start(services);
+    let extra = extra.into_iter().map(|(listener, address)| {
+        let server = server.clone();
+        async move { server.serve_at(&address, listener).await }
+    });
+    let serving = async {
+        futures_util::try_join!(server.serve(listener), futures_util::future::try_join_all(extra))?;
+        Ok(())
+    };
+    until_stopped(&server, serving, drain_max, &mut signals).await
 }
 
-async fn start(settings: &Settings) -> Result<Server, Failure> {
-    let loaded = bindings::load_if_any(settings.bindings.as_deref())
+async fn listen(wanted: &str, addresses: &[SocketAddr]) -> Result<TcpListener, Failure> {
+    let cannot = |error: io::Error| Failure::Run(format!("cannot listen on {wanted}: {error}"));
+    TcpListener::bind(addresses).await.map_err(cannot)
+}
+
+async fn load(settings: &Settings) -> Result<Loaded, Failure> {
+    bindings::load_if_any(settings.bindings.as_deref())
         .await
-        .map_err(|problems| Failure::Usage(bindings::listed(&problems)))?;
-    let server = link::build(settings, loaded.registry)?;
-    server.start_services(loaded.services);
-    Ok(server)
+        .map_err(|problems| Failure::Usage(bindings::listed(&problems)))
 }
 
 async fn resolve(listen: &str) -> Result<Vec<SocketAddr>, Failure> {
@@ -56,10 +80,10 @@ async fn resolve(listen: &str) -> Result<Vec<SocketAddr>, Failure> {
 }
 
 /// Whoever reaches the port can run code, so a port that others can reach needs to know who they are.
-fn refuse_open_doors(settings: &Settings, addresses: &[SocketAddr]) -> Result<(), Failure> {
+fn refuse_open_doors(is_open: bool, addresses: &[SocketAddr]) -> Result<(), Failure> {
     let public = addresses.iter().find(|address| !address.ip().to_canonical().is_loopback());
     match public {
-        Some(address) if !settings.demands_authentication() => Err(Failure::Usage(format!(
+        Some(address) if is_open => Err(Failure::Usage(format!(
             "listen: {address} can be reached from other machines, but nobody has to authenticate; \
              listen on 127.0.0.1, or configure authentication"
         ))),
@@ -98,7 +122,7 @@ mod tests {
     use super::*;
 
     fn judged(address: &str) -> Result<(), Failure> {
-        refuse_open_doors(&Settings::default(), &[address.parse().unwrap()])
+        refuse_open_doors(true, &[address.parse().unwrap()])
     }
 
     #[test]

@@ -183,14 +183,15 @@ impl Builder {
 
     /// Connects to `ws://…` or `wss://…`.
     pub async fn connect(self, url: impl Into<String>) -> Result<Client, ClientError> {
-        let (url, token) = (Arc::<str>::from(url.into()), self.token.clone().map(Arc::<str>::from));
-        let message_bytes_max = self.settings.message_bytes_max;
+        let to = Arc::new(transport::Dial {
+            url: url.into(),
+            subprotocol: Some(transport::SUBPROTOCOL.to_owned()),
+            token: self.token.clone(),
+            message_bytes_max: self.settings.message_bytes_max,
+        });
         self.connect_with(move || {
-            let (url, token) = (Arc::clone(&url), token.clone());
-            async move {
-                let socket = transport::connect(&url, token.as_deref(), message_bytes_max).await?;
-                Ok(Box::new(socket) as BoxTransport)
-            }
+            let to = Arc::clone(&to);
+            async move { Ok(Box::new(transport::dial(&to).await?) as BoxTransport) }
         })
         .await
     }

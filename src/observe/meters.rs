@@ -121,6 +121,7 @@ const CLIENT_CALLS: Family = Family { name: "scomp_client_calls_total", label: "
 const REFUSALS: Family = Family { name: "scomp_refusals_total", label: "reason" };
 const CLOSES: Family = Family { name: "scomp_closes_total", label: "code" };
 const STRAYS: Family = Family { name: "scomp_stray_messages_total", label: "kind" };
+const PEER_WARNINGS: Family = Family { name: "scomp_peer_warnings_total", label: "kind" };
 const AUDIT_DROPPED: &str = "scomp_audit_dropped_total";
 
 fn describe() {
@@ -135,7 +136,13 @@ fn describe() {
     metrics::describe_counter!(CLIENT_CALLS.name, "Calls of the client's bindings and functions, by outcome");
     metrics::describe_counter!(CLOSES.name, "Connections that we closed, by WebSocket close code");
     metrics::describe_counter!(STRAYS.name, "Messages that meant nothing to us");
+    metrics::describe_counter!(PEER_WARNINGS.name, "What peers of other protocols did wrong");
     metrics::describe_counter!(AUDIT_DROPPED, "Audit records lost because the disk was too slow");
+}
+
+/// A peer of another protocol did something wrong; `kind` begins with the protocol's name.
+pub(crate) fn peer_warned(kind: &'static str) {
+    METERS.count(PEER_WARNINGS, kind);
 }
 
 /// The eval of that number in its session ended.

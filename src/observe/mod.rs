@@ -8,5 +8,5 @@ mod meters;
 
 pub(crate) use meters::{
     Level, Waiting, audit_record_dropped, binding_called, client_called, closed, eval_finished, outcome_name,
-    refused, render, slice_ran, stray, upkeep,
+    peer_warned, refused, render, slice_ran, stray, upkeep,
 };

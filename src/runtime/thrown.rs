@@ -41,6 +41,9 @@ pub(crate) fn describe<'js>(
     let kind = parts.kind();
     let mut error = ErrorObject::new(kind, parts.header.clone());
     error = error.with("stack", source.map(&parts.stack));
+    if let Some(code) = parts.code {
+        error = error.with("code", code);
+    }
     if let Some(cause) = cause(ctx, guest, &parts, 0) {
         error = error.with("cause", cause);
     }
@@ -61,6 +64,8 @@ struct Parts<'js> {
     cause: Option<JsValue<'js>>,
     /// The answer of a binding, when that is what was thrown.
     answer: Option<(i64, JsValue<'js>)>,
+    /// The script's own `code` for its error, when that is a whole number.
+    code: Option<i64>,
 }
 
 fn parts<'js>(ctx: &Ctx<'js>, guest: &Guest, thrown: JsValue<'js>) -> rquickjs::Result<Parts<'js>> {
@@ -70,8 +75,7 @@ fn parts<'js>(ctx: &Ctx<'js>, guest: &Guest, thrown: JsValue<'js>) -> rquickjs::
         Ok(value.as_string().and_then(|text| text.to_string().ok()).unwrap_or_default())
     };
     let code: Option<f64> = parts.get(6).unwrap_or_default();
-    #[allow(clippy::cast_possible_truncation)]
-    let answer = code.map(|code| -> rquickjs::Result<_> { Ok((code as i64, parts.get(7)?)) }).transpose()?;
+    let answer = whole(code).map(|code| -> rquickjs::Result<_> { Ok((code, parts.get(7)?)) }).transpose()?;
     Ok(Parts {
         header: text(0)?,
         name: text(1)?,
@@ -79,7 +83,15 @@ fn parts<'js>(ctx: &Ctx<'js>, guest: &Guest, thrown: JsValue<'js>) -> rquickjs::
         stack: text(3)?,
         cause: if parts.get(4)? { Some(parts.get(5)?) } else { None },
         answer,
+        code: whole(parts.get(8).unwrap_or_default()),
     })
+}
+
+/// A number of JavaScript, if it is a whole one.
+fn whole(number: Option<f64>) -> Option<i64> {
+    let number = number.filter(|number| number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_991.0)?;
+    #[allow(clippy::cast_possible_truncation)]
+    Some(number as i64)
 }
 
 impl Parts<'_> {

@@ -8,3 +8,4 @@ pub mod link;
 pub mod methods;
 pub mod names;
 pub mod peer;
+pub mod plain;

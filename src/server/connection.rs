@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
-use tokio::time::{Instant, timeout};
+use futures_util::{FutureExt as _, StreamExt as _};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::binding::Principal;
@@ -17,14 +17,8 @@ use crate::runtime::Inbox;
 use crate::scomp::link::{SessionCommand, SessionEvent};
 use crate::scomp::peer::{Effect, Peer};
 use crate::session::{Directory, Hold};
+use crate::transport::courier::{self, Undelivered};
 use crate::transport::{Frame, Outgoing, Transport, TransportError, close_code};
-
-/// How long a peer may leave its socket full before it counts as gone.
-/// A healthy peer reads at once; a minute of patience would be a minute of memory.
-const WRITE_STALL_MAX: Duration = Duration::from_secs(15);
-
-/// How long we wait for the other side of a close.
-const CLOSE_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// Frames taken in at one go before the session's answers are looked at.
 const FRAMES_PER_ROUND_MAX: usize = 64;
@@ -99,7 +93,7 @@ pub(crate) async fn drive<T: Transport>(transport: T, terms: Terms) {
     }
     if let End::Close(code, reason) = end {
         observe::closed(code);
-        connection.close(code, reason).await;
+        courier::close(&mut connection.transport, code, reason).await;
     }
 }
 
@@ -109,11 +103,11 @@ impl<T: Transport> Connection<T> {
             let input = self.next_input().await;
             if let Err(end) = self.act(input).await {
                 // What was answered before is still delivered.
-                let _ = timeout(CLOSE_WAIT_MAX, self.transport.flush()).await;
+                courier::flush_last(&mut self.transport).await;
                 return end;
             }
-            if let Err(end) = self.flush().await {
-                return end;
+            if let Err(undelivered) = courier::flush(&mut self.transport).await {
+                return undelivered.into();
             }
             if self.input_ended {
                 if self.peer.is_idle() {
@@ -298,34 +292,16 @@ impl<T: Transport> Connection<T> {
     }
 
     async fn send(&mut self, out: Outgoing) -> Result<(), End> {
-        match timeout(WRITE_STALL_MAX, self.transport.feed(out)).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(End::Gone),
-            Err(_) => Err(End::Close(1013, "the connection reads too slowly".to_owned())),
-        }
+        courier::feed(&mut self.transport, out).await.map_err(End::from)
     }
+}
 
-    async fn flush(&mut self) -> Result<(), End> {
-        match timeout(WRITE_STALL_MAX, self.transport.flush()).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(End::Gone),
-            Err(_) => Err(End::Close(1013, "the connection reads too slowly".to_owned())),
+impl From<Undelivered> for End {
+    fn from(undelivered: Undelivered) -> Self {
+        match undelivered {
+            Undelivered::Gone => Self::Gone,
+            Undelivered::TooSlow => Self::Close(1013, "the connection reads too slowly".to_owned()),
         }
-    }
-
-    /// Says goodbye and waits a moment for the other side to do so too.
-    async fn close(&mut self, code: u16, reason: String) {
-        let goodbye = async {
-            self.transport.send(Outgoing::Close { code, reason }).await?;
-            while let Some(frame) = self.transport.next().await {
-                if matches!(frame?, Frame::Closed { .. }) {
-                    break;
-                }
-            }
-            self.transport.close().await
-        };
-        // Whoever does not answer the goodbye is gone all the same.
-        let _ = timeout(CLOSE_WAIT_MAX, goodbye).await;
     }
 }
 

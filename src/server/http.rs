@@ -14,7 +14,7 @@ use tracing::Instrument as _;
 use super::ServerState;
 use super::connection::{self, Terms};
 use super::gate::Refusal;
-use super::{metrics, upgrade};
+use super::{metrics, mounts, upgrade};
 use crate::binding::Principal;
 use crate::observe;
 use crate::observe::audit::Event;
@@ -23,15 +23,17 @@ use crate::transport::SUBPROTOCOL;
 /// The text form of Prometheus.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The routes of a server.
+/// The routes of a server, those of its packages among them.
 pub(crate) fn router(state: Arc<ServerState>) -> Router {
-    Router::new()
-        .route("/", get(scomp))
-        .route("/scomp", get(scomp))
-        .route("/healthz", get(|| async { "ok\n" }))
-        .route("/readyz", get(ready))
-        .route("/metrics", get(measured))
-        .with_state(state)
+    mounts::router(&state, None).merge(
+        Router::new()
+            .route("/", get(scomp))
+            .route("/scomp", get(scomp))
+            .route("/healthz", get(|| async { "ok\n" }))
+            .route("/readyz", get(ready))
+            .route("/metrics", get(measured))
+            .with_state(state),
+    )
 }
 
 async fn ready(State(state): State<Arc<ServerState>>) -> (StatusCode, &'static str) {
@@ -50,8 +52,13 @@ async fn measured(State(state): State<Arc<ServerState>>, headers: HeaderMap) -> 
     }
 }
 
-fn admit(state: &ServerState, headers: &HeaderMap) -> Result<Arc<Principal>, Refusal> {
-    state.gate.admit(headers).inspect_err(|refusal| {
+pub(super) fn admit(state: &ServerState, headers: &HeaderMap) -> Result<Arc<Principal>, Refusal> {
+    noted(state, state.gate.admit(headers))
+}
+
+/// A refusal is counted and put down.
+pub(super) fn noted<T>(state: &ServerState, admitted: Result<T, Refusal>) -> Result<T, Refusal> {
+    admitted.inspect_err(|refusal| {
         let reason = refusal.reason();
         observe::refused(reason);
         state.directory.audit().record(|| Event::Refused { reason });
@@ -64,7 +71,7 @@ async fn scomp(State(state): State<Arc<ServerState>>, request: Request<Body>) ->
         Err(refusal) => return refusal.into_response(),
     };
     let message_bytes_max = state.directory.limits().message_bytes_max;
-    upgrade::accept(request, SUBPROTOCOL, message_bytes_max, move |socket, placed| {
+    upgrade::accept(request, Some(SUBPROTOCOL), message_bytes_max, move |socket, placed| {
         let terms = Terms {
             directory: Arc::clone(&state.directory),
             principal,

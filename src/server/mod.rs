@@ -8,6 +8,7 @@ mod connection;
 mod gate;
 mod http;
 mod metrics;
+mod mounts;
 mod services;
 pub mod settings;
 mod shards;
@@ -37,7 +38,8 @@ pub use gate::{Gate, GateError};
 pub use services::{Service, ServiceState, Services};
 pub use tls::{Tls, TlsError};
 
-use crate::binding::{BindingError, Call, Package, PackageError, Registry};
+use crate::binding::loader::Loaded;
+use crate::binding::{BindingError, Call, Package, PackageError, Principal, Registry};
 use crate::limits::Limits;
 use crate::observe;
 use crate::observe::audit::Audit;
@@ -46,6 +48,7 @@ use crate::session::{Directory, SessionSettings};
 use crate::transport::{self, PairEnd, Transport, pair};
 use capacity::{ConnectionSlot, Connections, Trimmer};
 use connection::Terms;
+use mounts::Additions;
 use settings::ServerSettings;
 use shards::{Shards, SocketGuard};
 
@@ -75,6 +78,7 @@ pub(crate) struct ServerState {
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
     pub(crate) services: Services,
+    pub(crate) additions: Additions,
 }
 
 /// A server. Cheap to clone.
@@ -97,6 +101,7 @@ pub struct ServerBuilder {
     audit: Audit,
     settings: ServerSettings,
     patience: Patience,
+    additions: Additions,
 }
 
 /// Why a server could not be made.
@@ -124,6 +129,7 @@ impl Server {
             tls: None,
             audit: Audit::default(),
             settings: ServerSettings::default(),
+            additions: Additions::default(),
             patience: Patience {
                 handshake: Some(Duration::from_secs(30)),
                 ping_after: Some(Duration::from_secs(30)),
@@ -135,16 +141,27 @@ impl Server {
     /// Accepts connections until the server is stopped.
     pub async fn serve(&self, listener: TcpListener) -> io::Result<()> {
         let router = http::router(Arc::clone(&self.state));
+        tokio::select! {
+            served = self.accept(listener, router) => served,
+            () = self.keep_house() => Ok(()),
+        }
+    }
+
+    async fn keep_house(&self) {
         let mut expire = tokio::time::interval(EXPIRE_EVERY);
         let mut trimmer = Trimmer::new(Instant::now());
         loop {
+            expire.tick().await;
+            self.state.directory.expire().await;
+            trimmer.look(self.state.directory.len(), Instant::now());
+            observe::upkeep();
+        }
+    }
+
+    async fn accept(&self, listener: TcpListener, router: axum::Router) -> io::Result<()> {
+        loop {
             tokio::select! {
                 () = self.state.stop.cancelled() => return Ok(()),
-                _ = expire.tick() => {
-                    self.state.directory.expire().await;
-                    trimmer.look(self.state.directory.len(), Instant::now());
-                    observe::upkeep();
-                }
                 accepted = listener.accept() => match accepted {
                     Ok((stream, from)) => self.place(stream, from, router.clone()),
                     // Out of file descriptors, or a peer that is gone already: neither ends the server.
@@ -191,21 +208,26 @@ impl Server {
 
     /// Serves a connection that somebody else made, for example over stdio. Returns when it is over.
     pub async fn serve_transport<T: Transport>(&self, transport: T) -> io::Result<()> {
-        self.serve_one(transport, false).await
+        self.serve_one(transport, self.state.gate.local(), false).await
     }
 
     /// Serves one session over stdin and stdout. After the end of input what was asked is still answered.
     pub async fn serve_stdio(&self) -> io::Result<()> {
         let line_bytes_max = self.state.directory.limits().message_bytes_max;
-        self.serve_one(transport::stdio(line_bytes_max), true).await
+        self.serve_one(transport::stdio(line_bytes_max), self.state.gate.local(), true).await
     }
 
-    async fn serve_one<T: Transport>(&self, transport: T, finishes: bool) -> io::Result<()> {
+    async fn serve_one<T: Transport>(
+        &self,
+        transport: T,
+        principal: Arc<Principal>,
+        finishes: bool,
+    ) -> io::Result<()> {
         let shard = self.shards.least_loaded().ok_or_else(|| io::Error::other("no shard"))?;
         let patience = Patience { handshake: None, ping_after: None, idle_max: None };
         let terms = Terms {
             directory: Arc::clone(&self.state.directory),
-            principal: self.state.gate.local(),
+            principal,
             patience,
             stop: self.state.stop.clone(),
             finishes,
@@ -229,9 +251,14 @@ impl Server {
 
     /// An in-process connection.
     pub fn connect(&self) -> PairEnd {
+        self.connect_as(None)
+    }
+
+    fn connect_as(&self, principal: Option<Arc<Principal>>) -> PairEnd {
         let (ours, theirs) = pair(PAIR_FRAMES_MAX);
         let server = self.clone();
-        tokio::spawn(async move { server.serve_transport(ours).await });
+        let principal = principal.unwrap_or_else(|| self.state.gate.local());
+        tokio::spawn(async move { server.serve_one(ours, principal, false).await });
         theirs
     }
 
@@ -257,11 +284,6 @@ impl Server {
             .iter()
             .filter_map(|listed| listed.info.as_ref())
             .all(|info| !info.running && info.evals_queued == 0)
-    }
-
-    /// Starts service scripts, each in a session of its own. Within a Tokio runtime.
-    pub fn start_services(&self, scripts: Vec<std::path::PathBuf>) {
-        self.state.services.start(self, scripts, &self.state.stop);
     }
 
     /// The service scripts and where they stand.
@@ -330,11 +352,12 @@ impl ServerBuilder {
         self.package(Package::new("bound in code").bind(name, description, function))
     }
 
-    /// Adds the bindings of a registry, such as a folder's.
+    /// Adds the packages of a folder; [`Server::start`] starts what they do beside the sessions.
     #[must_use]
-    pub fn registry(mut self, registry: Registry) -> Self {
-        let problems = self.registry.merge(registry);
-        self.problems.extend(problems);
+    pub fn loaded(mut self, loaded: Loaded) -> Self {
+        self.problems.extend(self.registry.merge(loaded.registry));
+        self.additions.mounts.extend(loaded.mounts);
+        self.additions.background.get_mut().extend(loaded.background);
         self
     }
 
@@ -416,6 +439,7 @@ impl ServerBuilder {
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
             services: Services::default(),
+            additions: self.additions,
         });
         Ok(Server { state, shards })
     }

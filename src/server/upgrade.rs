@@ -25,7 +25,7 @@ pub(crate) type Upgrade = WebSocket<TokioIo<Upgraded>>;
 /// offers it, and nothing else is.
 pub(crate) fn accept<F>(
     mut request: Request<Body>,
-    subprotocol: &'static str,
+    subprotocol: Option<&str>,
     message_bytes_max: usize,
     serve: F,
 ) -> Response<Body>
@@ -37,7 +37,7 @@ where
         Ok(key) => derive_accept_key(key.as_bytes()),
         Err(refusal) => return refusal.into_response(),
     };
-    let offered = offers(headers, subprotocol);
+    let offered = subprotocol.and_then(|subprotocol| offered(headers, subprotocol));
     let placed = request.extensions_mut().remove::<Placed>();
     let upgrade = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
@@ -58,8 +58,8 @@ where
     if let Ok(key) = HeaderValue::from_str(&key) {
         headers.insert(SEC_WEBSOCKET_ACCEPT, key);
     }
-    if offered {
-        headers.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(subprotocol));
+    if let Some(offered) = offered {
+        headers.insert(SEC_WEBSOCKET_PROTOCOL, offered);
     }
     response
 }
@@ -81,8 +81,11 @@ fn check(method: &Method, headers: &HeaderMap) -> Result<String, Response<Body>>
         .ok_or_else(|| (StatusCode::BAD_REQUEST, "The upgrade has no Sec-WebSocket-Key.\n").into_response())
 }
 
-fn offers(headers: &HeaderMap, subprotocol: &str) -> bool {
-    tokens(headers, &SEC_WEBSOCKET_PROTOCOL).any(|token| token == subprotocol)
+/// The subprotocol in the spelling of the client, which takes no other for an answer.
+fn offered(headers: &HeaderMap, subprotocol: &str) -> Option<HeaderValue> {
+    let mut offers = tokens(headers, &SEC_WEBSOCKET_PROTOCOL);
+    let offer = offers.find(|token| token.eq_ignore_ascii_case(subprotocol))?;
+    HeaderValue::from_str(offer).ok()
 }
 
 fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {

@@ -4,6 +4,7 @@
 //! driver is written once, can feed several frames before it flushes, and can be tested over [`pair()`]. A transport
 //! reports what came in and judges nothing: which close code answers a frame is the driver's decision.
 
+pub mod courier;
 mod pair;
 mod stdio;
 mod text;
@@ -16,7 +17,7 @@ use futures_util::{Sink, Stream};
 pub use pair::{PairEnd, pair};
 pub use stdio::{ChildOutput, Lines, spawn, stdio};
 pub use text::Text;
-pub use websocket::{SUBPROTOCOL, WebSocket, WebSocketClient, config, connect};
+pub use websocket::{Dial, SUBPROTOCOL, WebSocket, WebSocketClient, config, dial};
 
 /// Close codes of RFC 6455, and those that this protocol adds.
 pub mod close_code {

@@ -60,43 +60,50 @@ enum Reading {
 /// A WebSocket that the client dialled.
 pub type WebSocketClient = WebSocket<MaybeTlsStream<TcpStream>>;
 
-/// Dials `ws://` or `wss://` (also written `http://` and `https://`), with a bearer token if there is one.
-pub async fn connect(
-    url: &str,
-    token: Option<&str>,
-    message_bytes_max: usize,
-) -> Result<WebSocketClient, TransportError> {
-    match dial(url, token, message_bytes_max, Some(SUBPROTOCOL)).await {
+/// Where to dial, and what to say at the door.
+#[derive(Debug, Clone, Default)]
+pub struct Dial {
+    /// `ws://` or `wss://`, also written `http://` and `https://`.
+    pub url: String,
+    /// The subprotocol to offer; a server need not know it.
+    pub subprotocol: Option<String>,
+    /// A bearer token.
+    pub token: Option<String>,
+    /// Longest message that is read.
+    pub message_bytes_max: usize,
+}
+
+/// Dials.
+pub async fn dial(to: &Dial) -> Result<WebSocketClient, TransportError> {
+    match upgrade(to, to.subprotocol.as_deref()).await {
         // A server need not know subprotocols, but the library takes the missing echo for a failure.
         Err(Error::Protocol(ProtocolError::SecWebSocketSubProtocolError(
             SubProtocolError::NoSubProtocol,
-        ))) => dial(url, token, message_bytes_max, None).await,
+        ))) => upgrade(to, None).await,
         dialled => dialled,
     }
     .map(WebSocket::new)
-    .map_err(|error| dial_error(url, error))
+    .map_err(|error| dial_error(&to.url, error))
 }
 
-async fn dial(
-    url: &str,
-    token: Option<&str>,
-    message_bytes_max: usize,
+async fn upgrade(
+    to: &Dial,
     subprotocol: Option<&str>,
 ) -> Result<WebSocketStream<MaybeTlsStream<TcpStream>>, Error> {
-    let url = match url.split_once("://") {
+    let url = match to.url.split_once("://") {
         Some(("ws" | "http", rest)) => format!("ws://{rest}"),
         Some(("wss" | "https", rest)) => format!("wss://{rest}"),
         Some(_) | None => return Err(Error::Url(UrlError::UnsupportedUrlScheme)),
     };
     let mut request = ClientRequestBuilder::new(url.parse()?);
-    if let Some(token) = token {
+    if let Some(token) = &to.token {
         request = request.with_header("Authorization", format!("Bearer {token}"));
     }
     if let Some(subprotocol) = subprotocol {
         request = request.with_sub_protocol(subprotocol);
     }
-    let no_delay = true;
-    let (stream, _) = connect_async_with_config(request, Some(config(message_bytes_max)), no_delay).await?;
+    let (no_delay, config) = (true, config(to.message_bytes_max));
+    let (stream, _) = connect_async_with_config(request, Some(config), no_delay).await?;
     Ok(stream)
 }
 

@@ -1,2 +1,2 @@
-// value EvalError lost
+// value EvalError Timeout lost
 try { for (;;) setTimeout(() => {}, 1e7); } catch (e) { e.name }

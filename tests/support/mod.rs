@@ -41,11 +41,39 @@ impl Running {
             .shards(shards)
             .build()
             .unwrap();
+        Self::listening(server).await
+    }
+
+    async fn listening(server: Server) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("ws://{}/", listener.local_addr().unwrap());
         let serving = server.clone();
         tokio::spawn(async move { serving.serve(listener).await });
         Self { server, url }
+    }
+
+    /// Waits until every service script runs; one that fails is the end of the test.
+    pub async fn services_run(&self) {
+        use scomp::server::ServiceState;
+        loop {
+            let services = self.server.services().list();
+            if services.iter().all(|service| service.state == ServiceState::Running) {
+                return;
+            }
+            let failed = services.iter().find(|service| matches!(service.state, ServiceState::Failed { .. }));
+            assert!(failed.is_none(), "{failed:?}");
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Starts a server with the packages and services of a folder, as `--bindings` does.
+    pub async fn folder(folder: &Path) -> Self {
+        let loaded =
+            scomp::binding::loader::load(folder, &scomp::binding::loader::environment()).await.unwrap();
+        let services = loaded.services.clone();
+        let server = Server::builder().loaded(loaded).shards(2).build().unwrap();
+        server.start(services);
+        Self::listening(server).await
     }
 
     /// The same with default session settings.

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{BindingLimits, Handler, Registry, RegistryProblem};
-use crate::bindings::{self, BuiltIn};
+use crate::bindings::{self, BuiltIn, Opened, Setup};
+use crate::peering::{Background, Mount};
 use crate::scomp::declaration::Declaration;
 use command::Launch;
 pub use command::{CommandError, CommandPackage};
@@ -42,6 +43,10 @@ pub struct Loaded {
     pub services: Vec<PathBuf>,
     /// The executables that were started. They end when these handles and the registry are gone.
     pub commands: Vec<Arc<CommandPackage>>,
+    /// Where packages are reached from outside.
+    pub mounts: Vec<Mount>,
+    /// What packages do as long as the server runs.
+    pub background: Vec<Background>,
 }
 
 /// One package, for an operator.
@@ -67,12 +72,7 @@ struct Ready {
 
 /// Reads a folder and starts the executables in it. Must run inside a Tokio runtime that lives as long as they do.
 pub async fn load(dir: &Path, env: &Environment) -> Result<Loaded, Vec<RegistryProblem>> {
-    let mut loaded = Loaded {
-        registry: Registry::default(),
-        packages: Vec::new(),
-        services: Vec::new(),
-        commands: Vec::new(),
-    };
+    let mut loaded = Loaded::default();
     let found = file::find(dir).map_err(|problem| vec![problem])?;
     let mut all = Vec::new();
     for path in &found.declarations {
@@ -99,11 +99,15 @@ async fn load_package(path: &Path, env: &Environment, loaded: &mut Loaded, probl
         bindings: Vec::new(),
     };
     let ready = match &package.source {
-        Source::Rust(name) => built_in(name, &package, env, problems),
+        Source::Rust(name) => built_in(name, path, &package, env, loaded, problems),
         Source::Command(_) => command(path, &package, env, &mut loaded.commands, problems).await,
     };
     let bindings = register(ready, &mut loaded.registry, problems);
     loaded.packages.push(PackageInfo { bindings, ..info });
+}
+
+fn folder_of(declaration: &Path) -> &Path {
+    declaration.parent().unwrap_or(Path::new("."))
 }
 
 fn register(ready: Vec<Ready>, registry: &mut Registry, problems: &mut Problems) -> Vec<String> {
@@ -119,7 +123,14 @@ fn register(ready: Vec<Ready>, registry: &mut Registry, problems: &mut Problems)
     names
 }
 
-fn built_in(name: &str, package: &PackageFile, env: &Environment, problems: &mut Problems) -> Vec<Ready> {
+fn built_in(
+    name: &str,
+    path: &Path,
+    package: &PackageFile,
+    env: &Environment,
+    loaded: &mut Loaded,
+    problems: &mut Problems,
+) -> Vec<Ready> {
     let Some(built_in) = bindings::find(name) else {
         let known: Vec<&str> = bindings::BUILT_IN.iter().map(|known| known.name).collect();
         let message = format!("no built-in package `{name}`; there are {}", known.join(", "));
@@ -137,8 +148,19 @@ fn built_in(name: &str, package: &PackageFile, env: &Environment, problems: &mut
     let Some(config) = config::checked(stated, schemas.into_iter().flatten(), env, problems) else {
         return Vec::new();
     };
-    match (built_in.handlers)(&config) {
-        Ok(handlers) => matched(declared, handlers, problems),
+    match (built_in.open)(&Setup { config: &config, folder: folder_of(path) }) {
+        Ok(Opened { handlers, mounts, background }) => {
+            for mount in mounts {
+                let same = |other: &Mount| other.listen == mount.listen && other.path == mount.path;
+                if loaded.mounts.iter().any(same) {
+                    problems.add("/config", format!("another package is reached at {} already", mount.path));
+                } else {
+                    loaded.mounts.push(mount);
+                }
+            }
+            loaded.background.extend(background);
+            matched(declared, handlers, problems)
+        }
         Err(message) => {
             problems.add("/config", message);
             Vec::new()
@@ -192,8 +214,7 @@ async fn command(
     let Some(config) = config.filter(|_| problems.count() == 0) else {
         return Vec::new();
     };
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let Some(launch) = Launch::new(package, folder, env, config) else {
+    let Some(launch) = Launch::new(package, folder_of(path), env, config) else {
         return Vec::new();
     };
     match CommandPackage::start(launch).await {

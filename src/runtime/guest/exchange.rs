@@ -25,14 +25,22 @@ impl Guest {
         holder: Holder,
         handed: &mut Vec<String>,
     ) -> Result<Value, EncodeError> {
-        let unusable = |_| EncodeError::new(Fault::Unserializable("the prelude is gone".to_owned()));
+        let unusable = |error: rquickjs::Error| {
+            let is_stopped = error.is_exception() && ctx.catch().is_uncatchable_error();
+            let gone = || Fault::Unserializable("the prelude is gone".to_owned());
+            EncodeError::new(if is_stopped { Fault::Stopped } else { gone() })
+        };
         let kit = self.kit(ctx).map_err(unusable)?;
         let identify = kit_function(&kit, "identify").map_err(unusable)?;
         let mut export = |function: Function<'js>| {
-            let name: String = function.get("name").unwrap_or_else(|_| {
-                ctx.catch();
-                String::new()
-            });
+            let name = match function.get::<_, String>("name") {
+                Ok(name) => name,
+                // A getter may throw what it likes, but not hide that the script is stopped.
+                Err(_) if ctx.catch().is_uncatchable_error() => {
+                    return Err(EncodeError::new(Fault::Stopped));
+                }
+                Err(_) => String::new(),
+            };
             let number: u64 = identify.call((function.clone(),)).map_err(unusable)?;
             let callable = Callable::Script(number, Persistent::save(ctx, function));
             let id = self.functions.borrow_mut().hand_out(holder, callable);

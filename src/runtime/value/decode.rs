@@ -11,8 +11,8 @@ use rquickjs::{Array, Ctx, Error, Function, IntoJs, Object, TypedArray, Value as
 use serde_json::{Map, Value};
 
 use super::super::guest::kit_function;
-use super::{FUNCTION_TAG, TAGS};
 use crate::rpc::Kind;
+use crate::scomp::plain::{FUNCTION_TAG, TAGS};
 
 /// Longest decimal text of a `$bigint`: parsing takes time with the square of it.
 const BIGINT_CHARS_MAX: usize = 10_000;

@@ -15,7 +15,7 @@ use serde_json::{Map, Number, Value, json};
 
 use super::super::guest::kit_function;
 use super::class::{Class, copy_bytes, string_units};
-use super::{FUNCTION_TAG, TAGS};
+use crate::scomp::plain::wrap;
 
 /// Integers up to here are written as integers, larger ones as JavaScript prints them.
 const SAFE_INTEGER_MAX: f64 = 9_007_199_254_740_991.0;
@@ -245,7 +245,7 @@ impl<'js> Encoder<'_, 'js> {
                 fields.insert(name, field);
             }
         }
-        Ok(escape(fields))
+        Ok(wrap(fields))
     }
 
     fn entries(
@@ -357,13 +357,6 @@ impl<'js> Encoder<'_, 'js> {
         };
         EncodeError::unserializable(format!("reading it threw {header}"))
     }
-}
-
-/// An object that would read as a tag is wrapped, so that it comes back as it went.
-fn escape(fields: Map<String, Value>) -> Value {
-    let reads_as_tag = fields.contains_key(FUNCTION_TAG)
-        || fields.len() == 1 && fields.keys().all(|key| TAGS.contains(&key.as_str()));
-    if reads_as_tag { json!({"$object": fields}) } else { Value::Object(fields) }
 }
 
 /// How long a string is as JSON text.

@@ -10,10 +10,3 @@ mod encode;
 
 pub(crate) use decode::{DecodeError, Decoder};
 pub(crate) use encode::{EncodeError, Encoder, Fault};
-
-/// The tags that may stand alone in an object on the wire.
-const TAGS: [&str; 9] =
-    ["$undefined", "$bigint", "$date", "$bytes", "$map", "$set", "$number", "$error", "$object"];
-
-/// The tag of a function, which may have company (`name`, `input`, `output`).
-pub(crate) const FUNCTION_TAG: &str = "$fn";

@@ -26,11 +26,21 @@ fn echo_subprotocol(request: &Request, mut response: Response) -> Result<Respons
     Ok(response)
 }
 
+fn to(url: &str, token: Option<&str>) -> Dial {
+    Dial {
+        url: url.to_owned(),
+        subprotocol: Some(SUBPROTOCOL.to_owned()),
+        token: token.map(str::to_owned),
+        message_bytes_max: MESSAGE_MAX,
+    }
+}
+
 /// A dialled transport, and the bare socket on the other side of the loopback.
 async fn connected() -> (WebSocketClient, Bare) {
     let (listener, url) = listening().await;
     let accepting = async { accept_hdr_async(listener.accept().await.unwrap().0, echo_subprotocol).await };
-    let (client, bare) = tokio::join!(connect(&url, Some("t0"), MESSAGE_MAX), accepting);
+    let to = to(&url, Some("t0"));
+    let (client, bare) = tokio::join!(dial(&to), accepting);
     (client.unwrap(), bare.unwrap())
 }
 
@@ -136,14 +146,15 @@ async fn a_server_without_subprotocols_is_dialled_again() {
         drop(refused);
         accept_async(second.unwrap().0).await
     };
-    let (client, bare) = tokio::join!(connect(&url, None, MESSAGE_MAX), accepting);
+    let to = to(&url, None);
+    let (client, bare) = tokio::join!(dial(&to), accepting);
     assert!(client.is_ok() && bare.is_ok());
 }
 
 #[tokio::test]
 async fn a_bad_address_is_an_error_that_names_it() {
     for url in ["ftp://localhost:1", "no address", "ws://"] {
-        let error = connect(url, None, MESSAGE_MAX).await.err().unwrap();
+        let error = dial(&to(url, None)).await.err().unwrap();
         assert!(error.to_string().contains(url), "{error}");
     }
 }

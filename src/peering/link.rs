@@ -1,0 +1,202 @@
+//! A connection that we make and keep up: dial, pump, wait, dial again. One for each configured peer, shared by all
+//! sessions.
+//!
+//! Its state is known at every moment, so a call to a peer that is down fails at once instead of after a timeout.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, watch};
+
+use super::{Background, Backoff, Conversation, Host, Parting, commands, pump};
+use crate::transport::{self, Dial};
+
+/// A connection that lived this long counts as good: the next wait is the first one again.
+/// A peer that takes every connection and drops it at once is not hammered.
+const GOOD_AFTER: Duration = Duration::from_secs(5);
+
+/// How to reach a peer.
+#[derive(Debug, Clone)]
+pub struct LinkSettings {
+    /// Its name in the configuration, for the log.
+    pub name: String,
+    /// Where and how to dial.
+    pub dial: Dial,
+    /// How long a dial may take.
+    pub connect_max: Duration,
+    /// How long to wait between dials.
+    pub backoff: Backoff,
+}
+
+impl LinkSettings {
+    /// Settings with the usual patience: 10 s to connect, waits of 200 ms to 5 s.
+    pub fn new(name: impl Into<String>, dial: Dial) -> Self {
+        let connect_max = Duration::from_secs(10);
+        Self { name: name.into(), dial, connect_max, backoff: Backoff::default() }
+    }
+}
+
+/// Where a link stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LinkState {
+    /// Not connected; it will be dialled again.
+    Down {
+        /// What went wrong last, if anything did.
+        error: Option<String>,
+    },
+    /// Being dialled.
+    Connecting,
+    /// Connected.
+    Up,
+    /// Not connected, and not dialled any more: the configuration is wrong, or the server stops.
+    GivenUp {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl LinkState {
+    /// For scripts and operators.
+    pub fn to_json(&self) -> Value {
+        match self {
+            Self::Down { error } => json!({"state": "down", "error": error}),
+            Self::Connecting => json!({"state": "connecting"}),
+            Self::Up => json!({"state": "up"}),
+            Self::GivenUp { reason } => json!({"state": "given up", "error": reason}),
+        }
+    }
+}
+
+/// A command could not be given, because the peer is not there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct LinkDown(pub String);
+
+/// The way to a link's conversation. Cheap to clone.
+#[derive(Debug)]
+pub struct Link<C> {
+    commands_tx: mpsc::Sender<C>,
+    state_rx: watch::Receiver<LinkState>,
+}
+
+impl<C> Clone for Link<C> {
+    fn clone(&self) -> Self {
+        Self { commands_tx: self.commands_tx.clone(), state_rx: self.state_rx.clone() }
+    }
+}
+
+impl<C> Link<C> {
+    /// Where it stands.
+    pub fn state(&self) -> LinkState {
+        self.state_rx.borrow().clone()
+    }
+
+    /// Tells the conversation something, if the peer is there. One that goes away just now takes the command with it.
+    pub async fn send(&self, command: C) -> Result<(), LinkDown> {
+        let down = match self.state() {
+            LinkState::Up => None,
+            LinkState::Down { error: None } | LinkState::Connecting => Some("not connected".to_owned()),
+            LinkState::Down { error: Some(error) } => Some(format!("not connected: {error}")),
+            LinkState::GivenUp { reason } => Some(reason),
+        };
+        match down {
+            Some(why) => Err(LinkDown(why)),
+            None => self.commands_tx.send(command).await.map_err(|_| LinkDown("the server stops".to_owned())),
+        }
+    }
+
+    /// Waits until the peer is there, or never will be.
+    pub async fn settled(&self) -> LinkState {
+        let mut state_rx = self.state_rx.clone();
+        let is_settled = |state: &LinkState| matches!(state, LinkState::Up | LinkState::GivenUp { .. });
+        match state_rx.wait_for(is_settled).await {
+            Ok(state) => state.clone(),
+            Err(_) => LinkState::GivenUp { reason: "the server stops".to_owned() },
+        }
+    }
+}
+
+/// A link and the work that keeps it up; it dials when that runs. `converse` makes the conversation, which gets the
+/// means to be told something by what it starts.
+pub fn link<C: Conversation>(
+    settings: LinkSettings,
+    converse: impl FnOnce(mpsc::Sender<C::Command>) -> C,
+) -> (Link<C::Command>, Background) {
+    let (commands_tx, commands_rx) = commands();
+    let conversation = converse(commands_tx.clone());
+    let (state_tx, state_rx) = watch::channel(LinkState::Down { error: None });
+    let driver = Driver { settings, conversation, commands_rx, state_tx };
+    (Link { commands_tx, state_rx }, Background::new(move |host| driver.run(host)))
+}
+
+struct Driver<C: Conversation> {
+    settings: LinkSettings,
+    conversation: C,
+    commands_rx: mpsc::Receiver<C::Command>,
+    state_tx: watch::Sender<LinkState>,
+}
+
+impl<C: Conversation> Driver<C> {
+    async fn run(mut self, host: Host) {
+        let end = loop {
+            match self.attempt(&host).await {
+                Ok(()) => {}
+                Err(reason) => break reason,
+            }
+            let wait = self.settings.backoff.next(random());
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = host.stop.cancelled() => break "the server stops".to_owned(),
+            }
+        };
+        tracing::info!(peer = self.settings.name, reason = end, "the link is given up");
+        self.state_tx.send_replace(LinkState::GivenUp { reason: end });
+        // The state stays readable for as long as the server runs.
+        host.stop.cancelled().await;
+    }
+
+    /// Dials and serves one connection; an error is the end of the link.
+    async fn attempt(&mut self, host: &Host) -> Result<(), String> {
+        self.state_tx.send_replace(LinkState::Connecting);
+        let dialled = tokio::select! {
+            dialled = tokio::time::timeout(self.settings.connect_max, transport::dial(&self.settings.dial)) => dialled,
+            () = host.stop.cancelled() => return Err("the server stops".to_owned()),
+        };
+        let mut transport = match dialled {
+            Ok(Ok(transport)) => transport,
+            Ok(Err(error)) => return self.down(error.to_string()),
+            Err(_) => return self.down("no answer in time".to_owned()),
+        };
+        tracing::info!(peer = self.settings.name, "connected");
+        let opened_at = Instant::now();
+        self.discard_commands();
+        self.state_tx.send_replace(LinkState::Up);
+        let parting = pump(&mut transport, &mut self.conversation, &mut self.commands_rx, &host.stop).await;
+        if opened_at.elapsed() >= GOOD_AFTER {
+            self.settings.backoff.reset();
+        }
+        match parting {
+            Parting::GiveUp { reason } => Err(reason),
+            Parting::Close { reason, .. } => self.down(reason),
+            Parting::Closed { code, reason } => self.down(format!("closed with {code} {reason}")),
+            Parting::Gone => self.down("the connection was lost".to_owned()),
+        }
+    }
+
+    fn down(&mut self, error: String) -> Result<(), String> {
+        tracing::warn!(peer = self.settings.name, error, "not connected");
+        self.state_tx.send_replace(LinkState::Down { error: Some(error) });
+        self.discard_commands();
+        Ok(())
+    }
+
+    /// What was said while the connection broke was said to nobody; whoever waits learns it as the command is dropped.
+    fn discard_commands(&mut self) {
+        while self.commands_rx.try_recv().is_ok() {}
+    }
+}
+
+/// A number between 0 and 1; no secret hangs on it.
+fn random() -> f64 {
+    f64::from(uuid::Uuid::new_v4().as_fields().0) / f64::from(u32::MAX)
+}

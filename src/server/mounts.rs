@@ -1,0 +1,136 @@
+//! What packages add to a server: places at which they are reached, and work beside the sessions.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Response};
+use axum::middleware::{self, Next};
+use axum::response::IntoResponse;
+use axum::routing::any;
+use parking_lot::Mutex;
+use tokio::net::TcpListener;
+use tracing::Instrument as _;
+
+use super::gate::Refusal;
+use super::{PAIR_FRAMES_MAX, Server, ServerState, http, upgrade};
+use crate::binding::Principal;
+use crate::peering::{Background, Endpoint, Face, Host, Mount, MountGate, Visit};
+use crate::transport::pair;
+
+/// What the packages of a server brought along.
+#[derive(Default)]
+pub(crate) struct Additions {
+    pub(crate) mounts: Vec<Mount>,
+    /// Taken when the server is started.
+    pub(crate) background: Mutex<Vec<Background>>,
+}
+
+impl Server {
+    /// Starts what packages do beside the sessions, and the service scripts. Within a Tokio runtime that lives on.
+    pub fn start(&self, services: Vec<PathBuf>) {
+        for background in std::mem::take(&mut *self.state.additions.background.lock()) {
+            self.state.tasks.spawn(background.run(self.host()));
+        }
+        self.state.services.start(self, services, &self.state.stop);
+    }
+
+    /// The addresses of their own that packages want to be reached at, and whether strangers may come in there
+    /// because nobody has to authenticate.
+    pub fn listens(&self) -> Vec<(String, bool)> {
+        let mut listens: Vec<(String, bool)> = Vec::new();
+        for mount in &self.state.additions.mounts {
+            let Some(listen) = &mount.listen else { continue };
+            let is_open = mount.gate == MountGate::Server && self.state.gate.is_open();
+            match listens.iter_mut().find(|(known, _)| known == listen) {
+                Some((_, any_open)) => *any_open |= is_open,
+                None => listens.push((listen.clone(), is_open)),
+            }
+        }
+        listens
+    }
+
+    /// Accepts connections for the packages that asked for this address, until the server is stopped.
+    pub async fn serve_at(&self, listen: &str, listener: TcpListener) -> io::Result<()> {
+        self.accept(listener, router(&self.state, Some(listen))).await
+    }
+
+    fn host(&self) -> Host {
+        let (state, shards) = (Arc::downgrade(&self.state), Arc::downgrade(&self.shards));
+        let connect = move |principal| match (Weak::upgrade(&state), Weak::upgrade(&shards)) {
+            (Some(state), Some(shards)) => Self { state, shards }.connect_as(principal),
+            // The other end is dropped at once: whoever connects to a server that is gone sees that.
+            _ => pair(PAIR_FRAMES_MAX).0,
+        };
+        Host::new(connect, self.state.stop.clone())
+    }
+}
+
+/// The routes of the packages at an address, or on the server's own port.
+pub(super) fn router(state: &Arc<ServerState>, listen: Option<&str>) -> Router {
+    let here = state.additions.mounts.iter().filter(|mount| mount.listen.as_deref() == listen);
+    here.fold(Router::new(), |router, mount| match &mount.face {
+        Face::WebSocket(endpoint) => {
+            let (state, endpoint, gate) = (Arc::clone(state), Arc::clone(endpoint), mount.gate);
+            let serve = move |request: Request| {
+                let answer = accept(&state, &endpoint, gate, request);
+                async move { answer }
+            };
+            router.route(&mount.path, any(serve))
+        }
+        Face::Http(pages) => {
+            let checked = (Arc::clone(state), mount.gate);
+            router.merge(pages.clone().layer(middleware::from_fn_with_state(checked, check)))
+        }
+    })
+}
+
+fn admit(state: &ServerState, gate: MountGate, headers: &HeaderMap) -> Result<Arc<Principal>, Refusal> {
+    match gate {
+        MountGate::Server => http::admit(state, headers),
+        MountGate::Own => http::noted(state, state.gate.admit_stranger(headers)),
+    }
+}
+
+async fn check(
+    State((state, gate)): State<(Arc<ServerState>, MountGate)>,
+    request: Request,
+    next: Next,
+) -> Response<Body> {
+    match admit(&state, gate, request.headers()) {
+        Ok(_) => next.run(request).await,
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+fn accept(
+    state: &Arc<ServerState>,
+    endpoint: &Arc<dyn Endpoint>,
+    gate: MountGate,
+    request: Request,
+) -> Response<Body> {
+    let principal = match admit(state, gate, request.headers()) {
+        Ok(principal) => principal,
+        Err(refusal) => return refusal.into_response(),
+    };
+    let (state, endpoint) = (Arc::clone(state), Arc::clone(endpoint));
+    let (query, headers) = (request.uri().query().map(str::to_owned), request.headers().clone());
+    let span = tracing::info_span!(
+        "connection",
+        number = state.connections.next_number(),
+        path = request.uri().path()
+    );
+    let (subprotocol, message_bytes_max) = (endpoint.subprotocol(), endpoint.message_bytes_max());
+    upgrade::accept(request, subprotocol, message_bytes_max, move |socket, placed| {
+        let stop = state.stop.clone();
+        let visit = Visit { transport: Box::new(socket), principal, query, headers, stop };
+        let serve = async move {
+            endpoint.serve(visit).await;
+            drop(placed);
+        };
+        state.tasks.spawn_local(serve.instrument(span));
+    })
+}
