@@ -110,7 +110,8 @@ impl Config {
     /// What the machine needs of it.
     pub(crate) fn settings(&self) -> Settings {
         let rate = Rate::default();
-        let default_agents = || AGENTS_DEFAULT.map(|(name, role)| (name.to_owned(), role.to_owned())).to_vec();
+        let default_agents =
+            || AGENTS_DEFAULT.map(|(name, role)| (name.to_owned(), role.to_owned())).to_vec();
         let agents: Vec<_> =
             self.agents.iter().map(|agent| (agent.name.clone(), agent.role.clone())).collect();
         Settings {
@@ -123,7 +124,11 @@ impl Config {
                 burst: self.messages_burst.unwrap_or(rate.burst),
             },
             triad: Rules {
-                members: self.triad.members.clone().unwrap_or_else(|| TRIAD_DEFAULT.map(str::to_owned).to_vec()),
+                members: self
+                    .triad
+                    .members
+                    .clone()
+                    .unwrap_or_else(|| TRIAD_DEFAULT.map(str::to_owned).to_vec()),
                 deliberation_ms: self.triad.deadline_ms.unwrap_or(DELIBERATION_MS_DEFAULT),
                 decides_early: self.triad.decides_early,
             },

@@ -3,18 +3,26 @@
 //! The rules are a pure machine ([`machine`]) on a thread of its own ([`driver`]), to which sockets ([`endpoint`]) and
 //! scripts are the same: connections that send frames.
 
+mod answers;
 mod auth;
 mod codes;
 mod config;
 mod content;
 mod correlation;
+mod correspondence;
+mod council;
+mod desk;
 mod driver;
 mod endpoint;
 mod fipa;
+mod handlers;
 mod instant;
 mod journal;
+mod liaison;
+mod line;
 mod machine;
 mod parked;
+mod party;
 mod rate;
 mod registry;
 mod sessions;
@@ -23,21 +31,29 @@ mod testing;
 mod triad;
 mod wire;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Opened, Setup};
 use crate::observe::audit::Audit;
-use crate::peering::{Background, Mount, MountGate};
-use config::Config;
+use crate::peering::{Background, LinkSettings, Mount, MountGate, link};
+use crate::transport::Dial;
+use config::{Config, GatewayConfig};
+use desk::{Desk, Remote};
 use driver::GatewayHandle;
-use endpoint::GatewayEndpoint;
+use endpoint::{GatewayEndpoint, SUBPROTOCOL};
+use liaison::Liaison;
 use machine::Gateway;
 use sessions::DiskSessions;
 
 /// When the gateway's audit log is set aside, and how many such files are kept.
 const AUDIT_BYTES_MAX: u64 = 64 << 20;
 const AUDIT_FILES_MAX: usize = 4;
+
+/// Longest message that is read from a gateway that the operator chose: a whole session may be one.
+const LINK_MESSAGE_BYTES_MAX: usize = 32 << 20;
 
 /// A connection of the gateway. Numbers are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -55,8 +71,35 @@ pub fn open(setup: &Setup<'_>) -> Result<Opened, String> {
         host.stop.cancelled().await;
         keep.sync().await;
     });
-    let handlers = Vec::new();
-    Ok(Opened { handlers, mounts: mounts(&config, &gateway), background: vec![background] })
+    let mounts = mounts(&config, &gateway);
+    let mut background = vec![background];
+    let mut remotes = BTreeMap::new();
+    for (name, remote) in config.gateways {
+        let (remote, keep_up) = dialled(&name, remote);
+        remotes.insert(name, remote);
+        background.push(keep_up);
+    }
+    let desk = Desk::new(gateway, remotes);
+    let mut handlers = handlers::handlers(&desk);
+    handlers.extend(council::handlers(&desk));
+    Ok(Opened { handlers, mounts, background })
+}
+
+fn dialled(name: &str, config: GatewayConfig) -> (Remote, Background) {
+    let dial = Dial {
+        url: config.url.clone(),
+        subprotocol: Some(SUBPROTOCOL.to_owned()),
+        // Where the other server's own tokens count, they are asked for before the protocol begins.
+        token: config.token.clone(),
+        message_bytes_max: LINK_MESSAGE_BYTES_MAX,
+    };
+    let mut settings = LinkSettings::new(name, dial);
+    if let Some(connect_ms) = config.connect_ms {
+        settings.connect_max = Duration::from_millis(connect_ms);
+    }
+    let liaison = Liaison::new(name.to_owned(), config.token);
+    let (link, keep_up) = link(settings, |_| liaison);
+    (Remote { link, url: config.url }, keep_up)
 }
 
 fn open_audit(path: Option<&str>, folder: &Path) -> Result<Audit, String> {

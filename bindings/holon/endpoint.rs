@@ -60,7 +60,11 @@ impl Talk {
                 }
                 Effect::Warn(warning) => {
                     observe::peer_warned(warning.name());
-                    tracing::warn!(peer = self.desk.name.as_deref(), warning = warning.name(), "a holon peer erred");
+                    tracing::warn!(
+                        peer = self.desk.name.as_deref(),
+                        warning = warning.name(),
+                        "a holon peer erred"
+                    );
                 }
             }
         }

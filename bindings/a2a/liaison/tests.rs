@@ -1,0 +1,1 @@
+//! What a link makes of the frames of a gateway elsewhere.
