@@ -59,7 +59,7 @@ pub struct BuiltIn {
     pub open: fn(&Setup<'_>) -> Result<Opened, String>,
 }
 
-/// All of them.
+/// All of them, by name.
 pub const BUILT_IN: &[BuiltIn] = &[
     BuiltIn { name: "a2a", declaration: include_str!("a2a/declaration.json"), open: a2a::open },
     BuiltIn { name: "holon", declaration: include_str!("holon/declaration.json"), open: holon::open },

@@ -24,8 +24,9 @@ use endpoint::{Command, Desk, HolonEndpoint, SUBPROTOCOL, Talk};
 use hub::{Hub, Served};
 use machine::{Role, Terms};
 
-/// Requests of ours that may wait on one connection: as many as the real client allows itself.
-const ASKED_MAX: usize = 256;
+/// Requests of ours that may wait on one connection unless the configuration says otherwise: as many as the real
+/// client allows itself.
+const ASKED_DEFAULT: usize = 256;
 
 /// Requests of one peer that are served at once, unless the configuration says otherwise.
 const SERVED_DEFAULT: usize = 1024;
@@ -69,6 +70,7 @@ struct PeerConfig {
     connect_ms: u64,
     heartbeat_ms: Option<u64>,
     heartbeat_timeout_ms: Option<u64>,
+    pending_max: Option<usize>,
 }
 
 fn call_ms_default() -> u64 {
@@ -128,7 +130,7 @@ pub fn open(setup: &Setup<'_>) -> Result<Opened, String> {
         peers.insert(name, peer);
         background.push(keep_up);
     }
-    let terms = Terms { role: Role::Endpoint, asked_max: ASKED_MAX, served_max, heartbeat: HEARTBEAT };
+    let terms = Terms { role: Role::Endpoint, asked_max: ASKED_DEFAULT, served_max, heartbeat: HEARTBEAT };
     let message_bytes_max = config.message_bytes_max.unwrap_or(MESSAGE_BYTES_DEFAULT);
     let endpoint = Arc::new(HolonEndpoint { hub: Arc::clone(&hub), terms, message_bytes_max });
     let mount = Mount::web_socket("/holon", endpoint);
@@ -150,7 +152,8 @@ fn dialled(name: &str, config: PeerConfig, served_max: usize, hub: &Arc<Hub>) ->
         config.heartbeat_ms.map_or(HEARTBEAT.0, Duration::from_millis),
         config.heartbeat_timeout_ms.map_or(HEARTBEAT.1, Duration::from_millis),
     );
-    let terms = Terms { role: Role::Client, asked_max: ASKED_MAX, served_max, heartbeat };
+    let asked_max = config.pending_max.unwrap_or(ASKED_DEFAULT);
+    let terms = Terms { role: Role::Client, asked_max, served_max, heartbeat };
     let desk = Desk::new(Arc::clone(hub), Some(name), None);
     let (link, keep_up) = link(settings, |commands_tx| Talk::new(terms, commands_tx, desk));
     (Peer { link, url: config.url, timeout: Duration::from_millis(config.timeout_ms) }, keep_up)

@@ -2,9 +2,10 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use scomp::binding::loader::Loaded;
+use futures_util::future::try_join_all;
 use scomp::config::{Overrides, Settings};
 use scomp::server::Server;
 use tokio::net::TcpListener;
@@ -12,6 +13,9 @@ use tokio::net::TcpListener;
 use super::args::ServeArgs;
 use super::signals::Signals;
 use super::{Failure, bindings, link, log, output};
+
+/// How long the first connections wait for the service scripts.
+const SERVICES_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// Serves until a signal comes, or, over stdio, until the input ends.
 pub(super) async fn run(args: &ServeArgs) -> Result<(), Failure> {
@@ -22,40 +26,40 @@ pub(super) async fn run(args: &ServeArgs) -> Result<(), Failure> {
         Signals::to_stop().map_err(|error| Failure::Run(format!("cannot watch for signals: {error}")))?;
     let drain_max = Duration::from_millis(settings.drain_ms);
     if settings.stdio {
-        let loaded = load(&settings).await?;
-        let services = loaded.services.clone();
-        let server = link::build(&settings, loaded)?;
+        let (server, services) = build(&settings).await?;
         server.start(services);
         return until_stopped(&server, server.serve_stdio(), drain_max, &mut signals).await;
     }
-    let addresses = resolve(&settings.listen).await?;
-    refuse_open_doors(!settings.demands_authentication(), &addresses)?;
-    let loaded = load(&settings).await?;
-    let services = loaded.services.clone();
-    let server = link::build(&settings, loaded)?;
+    // Before the packages are loaded: what they start is not to run behind an open door even for a moment.
+    let addresses = resolve(&settings.listen, !settings.demands_authentication()).await?;
+    let (server, services) = build(&settings).await?;
     let listener = listen(&settings.listen, &addresses).await?;
     let mut extra = Vec::new();
     for (address, is_open) in server.listens() {
-        let addresses = resolve(&address).await?;
-        refuse_open_doors(is_open, &addresses)?;
-        extra.push((listen(&address, &addresses).await?, address));
+        let listener = listen(&address, &resolve(&address, is_open).await?).await?;
+        extra.push((address, listener));
     }
-    let scheme = if settings.tls.is_some() { "https" } else { "http" };
-    for listener in extra.iter().map(|(listener, _)| listener).chain([&listener]) {
-        let address = listener.local_addr().map_err(|error| Failure::Run(error.to_string()))?;
-        output::print_line(&format!("listening on {scheme}://{address}"))?;
-    }
-    tracing::info!(listen = settings.listen, shards = settings.shards, "serving");
     server.start(services);
-    let extra = extra.into_iter().map(|(listener, address)| {
-        let server = server.clone();
-        async move { server.serve_at(&address, listener).await }
-    });
+    // Whoever comes early waits in the backlog, and does not find half of what the services offer. One that takes its
+    // time, or wants to reach this very server, is not waited for.
+    let _ = tokio::time::timeout(SERVICES_WAIT_MAX, server.services().settled()).await;
+    for listener in extra.iter().map(|(_, listener)| listener).chain([&listener]) {
+        announce(&settings, listener)?;
+    }
     let serving = async {
-        futures_util::try_join!(server.serve(listener), futures_util::future::try_join_all(extra))?;
-        Ok(())
+        let extra = extra.into_iter().map(|(address, listener)| serve_at(server.clone(), address, listener));
+        tokio::try_join!(server.serve(listener), try_join_all(extra)).map(|_| ())
     };
     until_stopped(&server, serving, drain_max, &mut signals).await
+}
+
+/// The server, and the scripts that are to run on it.
+async fn build(settings: &Settings) -> Result<(Server, Vec<PathBuf>), Failure> {
+    let mut loaded = bindings::load_if_any(settings.bindings.as_deref())
+        .await
+        .map_err(|problems| Failure::Usage(bindings::listed(&problems)))?;
+    let services = std::mem::take(&mut loaded.services);
+    Ok((link::build(settings, loaded)?, services))
 }
 
 async fn listen(wanted: &str, addresses: &[SocketAddr]) -> Result<TcpListener, Failure> {
@@ -63,19 +67,26 @@ async fn listen(wanted: &str, addresses: &[SocketAddr]) -> Result<TcpListener, F
     TcpListener::bind(addresses).await.map_err(cannot)
 }
 
-async fn load(settings: &Settings) -> Result<Loaded, Failure> {
-    bindings::load_if_any(settings.bindings.as_deref())
-        .await
-        .map_err(|problems| Failure::Usage(bindings::listed(&problems)))
+async fn serve_at(server: Server, address: String, listener: TcpListener) -> io::Result<()> {
+    server.serve_at(&address, listener).await
 }
 
-async fn resolve(listen: &str) -> Result<Vec<SocketAddr>, Failure> {
+fn announce(settings: &Settings, listener: &TcpListener) -> Result<(), Failure> {
+    let address = listener.local_addr().map_err(|error| Failure::Run(error.to_string()))?;
+    let scheme = if settings.tls.is_some() { "https" } else { "http" };
+    tracing::info!(%address, shards = settings.shards, "serving");
+    output::print_line(&format!("listening on {scheme}://{address}"))
+}
+
+/// The addresses behind a name; those that others can reach only where somebody watches the door.
+async fn resolve(listen: &str, is_open: bool) -> Result<Vec<SocketAddr>, Failure> {
     let wrong = |reason: String| Failure::Usage(format!("listen: {listen:?}: {reason}; expected HOST:PORT"));
     let addresses: Vec<SocketAddr> =
         tokio::net::lookup_host(listen).await.map_err(|error| wrong(error.to_string()))?.collect();
     if addresses.is_empty() {
         return Err(wrong("no address".to_owned()));
     }
+    refuse_open_doors(is_open, &addresses)?;
     Ok(addresses)
 }
 

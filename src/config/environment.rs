@@ -3,16 +3,17 @@
 //! The defaults themselves say which keys there are and of which type, so that a new setting can be set from the
 //! environment without a line here: `limits.cpu_ms_max` is `SCOMP_LIMITS_CPU_MS_MAX`.
 
+use std::path::PathBuf;
+
 use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::{ConfigError, Settings};
+use crate::quota::Quotas;
+use crate::server::settings::{AuditSettings, TlsSettings};
 
 /// What all our variables begin with.
 const PREFIX: &str = "SCOMP_";
-
-/// Settings without a default, which are therefore not in the template: all of them are texts.
-const TEXTS_WITHOUT_DEFAULT: [&str; 1] = ["bindings"];
 
 /// Lays the variables over `table`. An empty variable counts as absent.
 pub(super) fn overlay(
@@ -20,7 +21,7 @@ pub(super) fn overlay(
     environment: impl IntoIterator<Item = (String, String)>,
 ) -> Result<Settings, ConfigError> {
     let template = template();
-    let mut settings = settings_of(&table, "")?;
+    let mut last = String::new();
     for (variable, text) in environment {
         let Some(name) = variable.strip_prefix(PREFIX).filter(|_| !text.is_empty()) else {
             continue;
@@ -31,9 +32,13 @@ pub(super) fn overlay(
         let place = place.map_err(|message| problem(&variable, message))?;
         let value = read_as(place.example, &text).map_err(|message| problem(&variable, message))?;
         place.set(&mut table, value);
-        settings = settings_of(&table, &variable)?;
+        // Some settings belong together, such as a certificate and its key: only those of one table are judged alone.
+        if place.table != Some("tls") {
+            settings_of(&table, &variable)?;
+        }
+        last = variable;
     }
-    Ok(settings)
+    settings_of(&table, &last)
 }
 
 /// Where a variable belongs, and what is there by default.
@@ -84,11 +89,22 @@ fn find<'a>(template: &'a Table, name: &str) -> Option<Result<Place<'a>, String>
 
 /// Every setting with a value of its type.
 fn template() -> Table {
-    let mut table = Table::try_from(Settings::default()).unwrap_or_default();
-    for key in TEXTS_WITHOUT_DEFAULT {
-        table.insert(key.to_owned(), Value::String(String::new()));
-    }
-    table
+    let default = Settings::default();
+    let complete = Settings {
+        bindings: Some(PathBuf::new()),
+        tls: Some(TlsSettings { cert: PathBuf::new(), key: PathBuf::new() }),
+        audit: AuditSettings { path: Some(PathBuf::new()), ..default.audit.clone() },
+        quotas: Quotas {
+            sessions_max: Some(0),
+            queued_evals_max: Some(0),
+            cpu_seconds_per_minute: Some(0.0),
+            memory_bytes_max: Some(0),
+            messages_per_second: Some(0.0),
+            messages_burst: Some(0.0),
+        },
+        ..default
+    };
+    Table::try_from(complete).unwrap_or_default()
 }
 
 fn read_as(example: &Value, text: &str) -> Result<Value, String> {
@@ -154,6 +170,24 @@ mod tests {
         assert_eq!(load("SCOMP_BINDINGS", "b").unwrap().bindings, Some("b".into()));
         assert!(load("SCOMP_STDIO", "true").unwrap().stdio);
         assert_eq!(load("SCOMP_LOG_FORMAT", "json").unwrap().log.format, crate::config::LogFormat::Json);
+    }
+
+    #[test]
+    fn what_has_no_default_can_be_set_too() {
+        let variables = [
+            ("SCOMP_TLS_CERT", "cert.pem"),
+            ("SCOMP_TLS_KEY", "key.pem"),
+            ("SCOMP_AUDIT_PATH", "audit.jsonl"),
+            ("SCOMP_QUOTAS_SESSIONS_MAX", "7"),
+            ("SCOMP_QUOTAS_CPU_SECONDS_PER_MINUTE", "1.5"),
+        ];
+        let owned = variables.map(|(name, text)| (name.to_owned(), text.to_owned()));
+        let settings = overlay(Table::new(), owned).unwrap();
+        assert_eq!(settings.tls.unwrap().key, PathBuf::from("key.pem"));
+        assert_eq!(settings.audit.path, Some(PathBuf::from("audit.jsonl")));
+        assert_eq!(settings.quotas.sessions_max, Some(7));
+        assert_eq!(settings.quotas.cpu_seconds_per_minute, Some(1.5));
+        assert!(load("SCOMP_TLS_CERT", "cert.pem").unwrap_err().to_string().contains("SCOMP_TLS_CERT"));
     }
 
     #[test]

@@ -93,6 +93,7 @@ pub(crate) async fn drive<T: Transport>(transport: T, terms: Terms) {
     }
     if let End::Close(code, reason) = end {
         observe::closed(code);
+        tracing::info!(code, reason, "closing the connection");
         courier::close(&mut connection.transport, code, reason).await;
     }
 }

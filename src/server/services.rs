@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use serde::Serialize;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::Server;
@@ -49,24 +49,37 @@ pub struct Service {
 }
 
 /// The services of a server.
-#[derive(Debug, Clone, Default)]
-pub struct Services(Arc<Mutex<Vec<Service>>>);
+#[derive(Debug, Clone)]
+pub struct Services(Arc<watch::Sender<Vec<Service>>>);
+
+impl Default for Services {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(Vec::new())))
+    }
+}
 
 impl Services {
     /// All of them.
     pub fn list(&self) -> Vec<Service> {
-        self.0.lock().clone()
+        self.0.borrow().clone()
+    }
+
+    /// Waits until each has come to the end of its script, well or not.
+    pub async fn settled(&self) {
+        let is_settled = |services: &Vec<Service>| {
+            services.iter().all(|service| service.starts > 0 && service.state != ServiceState::Starting)
+        };
+        // The sender is our own: it is not gone before us.
+        let _ = self.0.subscribe().wait_for(is_settled).await;
     }
 
     /// Starts the scripts; they stop with the server.
     pub(super) fn start(&self, server: &Server, scripts: Vec<PathBuf>, stop: &CancellationToken) {
         for script in scripts {
             let name = script.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let index = {
-                let mut services = self.0.lock();
-                services.push(Service { name: name.clone(), state: ServiceState::Starting, starts: 0 });
-                services.len() - 1
-            };
+            let index = self.0.borrow().len();
+            let service = Service { name: name.clone(), state: ServiceState::Starting, starts: 0 };
+            self.0.send_modify(|services| services.push(service));
             let (services, server, stop) = (self.clone(), server.clone(), stop.clone());
             tokio::spawn(async move {
                 tokio::select! {
@@ -100,10 +113,12 @@ impl Services {
     }
 
     fn note(&self, index: usize, state: ServiceState) {
-        if let Some(service) = self.0.lock().get_mut(index) {
-            service.starts += u64::from(state == ServiceState::Starting);
-            service.state = state;
-        }
+        self.0.send_modify(|services| {
+            if let Some(service) = services.get_mut(index) {
+                service.starts += u64::from(state == ServiceState::Starting);
+                service.state = state;
+            }
+        });
     }
 }
 

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, dead_code, missing_docs, unreachable_pub, unused_imports)]
 
 pub mod bindings;
+pub mod folder;
 pub mod pattern;
 pub mod player;
 pub mod script;
@@ -17,6 +18,7 @@ use scomp::server::Server;
 use scomp::session::SessionSettings;
 use tokio::net::TcpListener;
 
+pub use folder::Folder;
 pub use wire::Wire;
 
 /// A server that runs as long as this lives.
@@ -52,18 +54,24 @@ impl Running {
         Self { server, url }
     }
 
+    /// The page of `/metrics`.
+    pub async fn metrics(&self) -> String {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let address = self.url.trim_start_matches("ws://").trim_end_matches('/');
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        let request = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut page = String::new();
+        stream.read_to_string(&mut page).await.unwrap();
+        page
+    }
+
     /// Waits until every service script runs; one that fails is the end of the test.
     pub async fn services_run(&self) {
         use scomp::server::ServiceState;
-        loop {
-            let services = self.server.services().list();
-            if services.iter().all(|service| service.state == ServiceState::Running) {
-                return;
-            }
-            let failed = services.iter().find(|service| matches!(service.state, ServiceState::Failed { .. }));
-            assert!(failed.is_none(), "{failed:?}");
-            tokio::task::yield_now().await;
-        }
+        self.server.services().settled().await;
+        let services = self.server.services().list();
+        assert!(services.iter().all(|service| service.state == ServiceState::Running), "{services:?}");
     }
 
     /// Starts a server with the packages and services of a folder, as `--bindings` does.

@@ -1,3 +1,5 @@
+//! What the machine promises, step by step, and that nobody who asked is forgotten.
+
 use super::*;
 use proptest::prelude::*;
 

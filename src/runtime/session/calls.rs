@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, Span};
 
 use super::super::guest::{Asked, CallAnswer, Callable, Holder, Origin, Owner, Reach};
 use super::dispatch::Pending;
@@ -59,11 +60,12 @@ impl Session {
                 Pending::Server { call, owner, work, cancel } => {
                     self.server_calls.insert(call, ServerCall { owner, cancel });
                     let inbox_tx = self.inbox_tx.clone();
-                    tokio::task::spawn_local(async move {
+                    let deliver = async move {
                         let outcome = work.await;
                         // A session that is gone does not want to know.
                         let _ = inbox_tx.send(Inbox::CallDone(call, outcome)).await;
-                    });
+                    };
+                    tokio::task::spawn_local(deliver.instrument(span_of(owner)));
                 }
                 Pending::Client { asked, depth } => self.call_client_for_script(asked, depth).await,
             }
@@ -334,4 +336,12 @@ pub(crate) fn scope_functions(mut value: Value, connection: u64) -> Value {
         Some(scoped)
     });
     value
+}
+
+/// What a handler logs is logged for the session, and for the eval that it works for.
+fn span_of(owner: Owner) -> Span {
+    match owner {
+        Owner::Eval(number) => tracing::info_span!("eval", number),
+        Owner::Invocation(_) | Owner::Nobody => Span::current(),
+    }
 }

@@ -1,0 +1,9 @@
+// Serves a method to whoever connects to /holon. While it answers it asks the caller back, on the same connection.
+
+await holon.serve({
+  method: "greeter.v1.Greeter/Hello",
+  handler: async ({ payload, peer }) => {
+    const { language } = await peer.call("ui.v1.UI/Language", {});
+    return { text: language === "fr" ? `Bonjour ${payload.name}` : `Hello ${payload.name}` };
+  },
+});
