@@ -108,15 +108,15 @@ fn open_audit(path: Option<&str>, folder: &Path) -> Result<Audit, String> {
         .map_err(|error| format!("the audit log cannot be opened: {error}"))
 }
 
-/// On the server's own port at `/a2a`; on a port of its own also where the reference client looks.
+/// At `/a2a`, and at `/` where the reference client looks, on the server's own port and on the configured one.
 fn mounts(config: &Config, gateway: &GatewayHandle) -> Vec<Mount> {
     let message_bytes_max = config.message_bytes_max();
     let endpoint = Arc::new(GatewayEndpoint { gateway: gateway.clone(), message_bytes_max });
     let gate = if config.has_token() { MountGate::Own } else { MountGate::Server };
     let mount = |path: &str| Mount::web_socket(path, endpoint.clone()).gate(gate);
-    let mut mounts = vec![mount("/a2a")];
+    let mut mounts = ["/", "/a2a"].map(mount).to_vec();
     if let Some(listen) = &config.listen {
-        mounts.extend(["/", "/a2a"].map(|path| mount(path).on(listen.clone())));
+        mounts.extend(mounts.clone().into_iter().map(|mount| mount.on(listen.clone())));
     }
     mounts
 }

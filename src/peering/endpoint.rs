@@ -58,7 +58,7 @@ pub enum Face {
 pub struct Mount {
     /// An address of its own, such as `127.0.0.1:7200`; without one it is on the server's port.
     pub listen: Option<String>,
-    /// The path.
+    /// The path. `/` on the server's own port is shared with scomp: those who offer the subprotocol come here.
     pub path: String,
     /// Who may come in.
     pub gate: MountGate,

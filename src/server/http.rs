@@ -27,7 +27,7 @@ const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub(crate) fn router(state: Arc<ServerState>) -> Router {
     mounts::router(&state, None).merge(
         Router::new()
-            .route("/", get(scomp))
+            .route("/", get(root))
             .route("/scomp", get(scomp))
             .route("/healthz", get(|| async { "ok\n" }))
             .route("/readyz", get(ready))
@@ -63,6 +63,14 @@ pub(super) fn noted<T>(state: &ServerState, admitted: Result<T, Refusal>) -> Res
         observe::refused(reason);
         state.directory.audit().record(|| Event::Refused { reason });
     })
+}
+
+/// The root is ours, but for those who ask for the protocol of a package that is customarily spoken there.
+async fn root(state: State<Arc<ServerState>>, request: Request<Body>) -> Response<Body> {
+    match mounts::at_root(&state, request.headers()) {
+        Some(mount) => mount(request),
+        None => scomp(state, request).await,
+    }
 }
 
 async fn scomp(State(state): State<Arc<ServerState>>, request: Request<Body>) -> Response<Body> {

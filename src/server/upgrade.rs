@@ -82,7 +82,7 @@ fn check(method: &Method, headers: &HeaderMap) -> Result<String, Response<Body>>
 }
 
 /// The subprotocol in the spelling of the client, which takes no other for an answer.
-fn offered(headers: &HeaderMap, subprotocol: &str) -> Option<HeaderValue> {
+pub(crate) fn offered(headers: &HeaderMap, subprotocol: &str) -> Option<HeaderValue> {
     let mut offers = tokens(headers, &SEC_WEBSOCKET_PROTOCOL);
     let offer = offers.find(|token| token.eq_ignore_ascii_case(subprotocol))?;
     HeaderValue::from_str(offer).ok()
