@@ -105,9 +105,10 @@ impl<W> Correspondence<W> {
 
 /// The correlation of a frame, wherever it stands; a decision is correlated by its proposal.
 pub(crate) fn correlation(frame: &Value) -> Option<&str> {
-    let places =
-        [&frame["metadata"]["correlationId"], &frame["correlationId"], &frame["content"]["proposalId"]];
-    places.into_iter().find_map(Value::as_str)
+    let is_decision = frame["type"] == Type::Decision.name();
+    let of_decision = frame["content"]["proposalId"].as_str().filter(|_| is_decision);
+    let given = [&frame["metadata"]["correlationId"], &frame["correlationId"]];
+    given.into_iter().find_map(Value::as_str).or(of_decision)
 }
 
 #[cfg(test)]

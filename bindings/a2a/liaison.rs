@@ -71,7 +71,9 @@ impl Liaison {
             Some(Type::Handshake) => self.shaken.push_back(Some(number)),
             _ => {}
         }
-        if let Some(id) = correlation(&frame).filter(|_| asks(kind)) {
+        // An answer bears a correlation too, but it names what it answers.
+        let is_question = asks(kind) && frame["metadata"]["parentId"].is_null();
+        if let Some(id) = correlation(&frame).filter(|_| is_question) {
             if self.asked.len() >= ASKED_MAX {
                 let refusal = Refusal::new(ErrorCode::AgentBusy, "the gateway owes too many answers");
                 self.deliver(number, wire::error(&refusal, Some(id), now_ms()));

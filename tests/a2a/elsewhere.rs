@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 
 use crate::support::wire::Wire;
 use crate::support::{Folder, Running};
@@ -21,17 +22,16 @@ struct Two {
 
 /// A server with a gateway, and one with a link to it.
 async fn two(token: Option<&str>) -> Two {
-    let far = gateway(match token {
-        Some(token) => json!({"token": token}),
-        None => json!({}),
-    });
-    let there = Running::folder(far.path()).await;
-    let near = gateway(json!({"gateways": {"far": {"url": format!("{}a2a", there.url), "token": token}}}));
-    // A token that is not there must not be written as null.
-    if token.is_none() {
-        let config = json!({"state": "state", "gateways": {"far": {"url": format!("{}a2a", there.url)}}});
-        near.write("a2a.json", &json!({"package": "a2a", "rust": "a2a", "config": config}).to_string());
+    let mut config = json!({});
+    let mut link = json!({});
+    if let Some(token) = token {
+        config["token"] = json!(token);
+        link["token"] = json!(token);
     }
+    let far = gateway(config);
+    let there = Running::folder(far.path()).await;
+    link["url"] = json!(format!("{}a2a", there.url));
+    let near = gateway(json!({"gateways": {"far": link}}));
     let here = Running::folder(near.path()).await;
     Two { there, here, _folders: [far, near] }
 }
@@ -131,7 +131,11 @@ struct Bare(WebSocketStream<TcpStream>);
 impl Bare {
     async fn accept(listener: &TcpListener) -> Self {
         let (stream, _) = listener.accept().await.unwrap();
-        Self(tokio_tungstenite::accept_async(stream).await.unwrap())
+        let echo = |_: &Request, mut response: Response| {
+            response.headers_mut().insert("Sec-WebSocket-Protocol", "a2a-v1".parse().unwrap());
+            Ok(response)
+        };
+        Self(tokio_tungstenite::accept_hdr_async(stream, echo).await.unwrap())
     }
 
     async fn next(&mut self) -> Value {
