@@ -81,3 +81,8 @@ fn run(name: &str) {
 fn holon() {
     run("holon");
 }
+
+#[test]
+fn a2a() {
+    run("a2a");
+}

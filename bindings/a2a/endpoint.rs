@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use super::ConnectionId;
 use super::codes::{ErrorCode, Refusal};
 use super::driver::{DELIVERIES_QUEUED_MAX, Delivery, GatewayHandle, Input, Outlet, now_ms};
+use super::journal::JOURNAL_BYTES_MAX;
 use super::machine::Arrival;
 use super::wire;
 use crate::peering::{Conversation, Endpoint, Out, Visit, pump};
@@ -19,6 +20,9 @@ pub(crate) const SUBPROTOCOL: &str = "a2a-v1";
 
 /// The header with which agents of the older gateway say who they are.
 const AGENT_HEADER: &str = "x-agent-id";
+
+/// Longest message that is sent: all entries of a full workspace, and a little around them.
+pub(crate) const SENT_BYTES_MAX: usize = JOURNAL_BYTES_MAX as usize + (1 << 20);
 
 /// Where clients come in.
 #[derive(Debug)]
@@ -34,6 +38,11 @@ impl Endpoint for GatewayEndpoint {
 
     fn message_bytes_max(&self) -> usize {
         self.message_bytes_max
+    }
+
+    /// The longest answer is a whole session.
+    fn sent_bytes_max(&self) -> usize {
+        SENT_BYTES_MAX
     }
 
     fn serve(&self, visit: Visit) -> Pin<Box<dyn Future<Output = ()> + Send>> {

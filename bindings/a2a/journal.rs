@@ -14,7 +14,7 @@ use super::sessions::SessionError;
 
 /// Longest file of one workspace, in bytes. It is read as a whole and answered in one frame; one that is full takes
 /// no more until sessions are archived or deleted.
-pub(crate) const JOURNAL_BYTES_MAX: u64 = 16 << 20;
+pub(crate) const JOURNAL_BYTES_MAX: u64 = 32 << 20;
 
 /// An open file.
 #[derive(Debug)]

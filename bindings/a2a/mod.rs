@@ -43,7 +43,7 @@ use crate::transport::Dial;
 use config::{Config, GatewayConfig};
 use desk::{Desk, Remote};
 use driver::GatewayHandle;
-use endpoint::{GatewayEndpoint, SUBPROTOCOL};
+use endpoint::{GatewayEndpoint, SENT_BYTES_MAX, SUBPROTOCOL};
 use liaison::Liaison;
 use machine::Gateway;
 use sessions::DiskSessions;
@@ -51,9 +51,6 @@ use sessions::DiskSessions;
 /// When the gateway's audit log is set aside, and how many such files are kept.
 const AUDIT_BYTES_MAX: u64 = 64 << 20;
 const AUDIT_FILES_MAX: usize = 4;
-
-/// Longest message that is read from a gateway that the operator chose: a whole session may be one.
-const LINK_MESSAGE_BYTES_MAX: usize = 32 << 20;
 
 /// A connection of the gateway. Numbers are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -91,7 +88,8 @@ fn dialled(name: &str, config: GatewayConfig) -> (Remote, Background) {
         subprotocol: Some(SUBPROTOCOL.to_owned()),
         // Where the other server's own tokens count, they are asked for before the protocol begins.
         token: config.token.clone(),
-        message_bytes_max: LINK_MESSAGE_BYTES_MAX,
+        // What a gateway of our kind sends.
+        message_bytes_max: SENT_BYTES_MAX,
     };
     let mut settings = LinkSettings::new(name, dial);
     if let Some(connect_ms) = config.connect_ms {

@@ -17,6 +17,11 @@ pub trait Endpoint: Send + Sync + 'static {
     /// Longest message that is read.
     fn message_bytes_max(&self) -> usize;
 
+    /// Longest message that is sent, where that is more.
+    fn sent_bytes_max(&self) -> usize {
+        self.message_bytes_max()
+    }
+
     /// Serves one connection to its end.
     fn serve(&self, visit: Visit) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }

@@ -18,7 +18,7 @@ use super::{metrics, mounts, upgrade};
 use crate::binding::Principal;
 use crate::observe;
 use crate::observe::audit::Event;
-use crate::transport::SUBPROTOCOL;
+use crate::transport::{MessageSizes, SUBPROTOCOL};
 
 /// The text form of Prometheus.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -78,8 +78,8 @@ async fn scomp(State(state): State<Arc<ServerState>>, request: Request<Body>) ->
         Ok(principal) => principal,
         Err(refusal) => return refusal.into_response(),
     };
-    let message_bytes_max = state.directory.limits().message_bytes_max;
-    upgrade::accept(request, Some(SUBPROTOCOL), message_bytes_max, move |socket, placed| {
+    let sizes = MessageSizes::both(state.directory.limits().message_bytes_max);
+    upgrade::accept(request, Some(SUBPROTOCOL), sizes, move |socket, placed| {
         let terms = Terms {
             directory: Arc::clone(&state.directory),
             principal,

@@ -19,7 +19,7 @@ use super::gate::Refusal;
 use super::{PAIR_FRAMES_MAX, Server, ServerState, http, upgrade};
 use crate::binding::Principal;
 use crate::peering::{Background, Endpoint, Face, Host, Mount, MountGate, Visit};
-use crate::transport::pair;
+use crate::transport::{MessageSizes, pair};
 
 /// Where scomp itself is spoken on the server's own port.
 const ROOT: &str = "/";
@@ -146,8 +146,12 @@ fn accept(
         number = state.connections.next_number(),
         path = request.uri().path()
     );
-    let (subprotocol, message_bytes_max) = (endpoint.subprotocol(), endpoint.message_bytes_max());
-    upgrade::accept(request, subprotocol, message_bytes_max, move |socket, placed| {
+    let subprotocol = endpoint.subprotocol();
+    let sizes = MessageSizes {
+        read_bytes_max: endpoint.message_bytes_max(),
+        sent_bytes_max: endpoint.sent_bytes_max(),
+    };
+    upgrade::accept(request, subprotocol, sizes, move |socket, placed| {
         let stop = state.stop.clone();
         let visit = Visit { transport: Box::new(socket), principal, query, headers, stop };
         let serve = async move {

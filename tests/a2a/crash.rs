@@ -32,9 +32,11 @@ impl Process {
         let port: String = address.chars().take_while(char::is_ascii_digit).collect();
         Self { child, url: format!("ws://127.0.0.1:{port}/a2a") }
     }
+}
 
-    /// No chance to clean up.
-    fn kill(mut self) {
+/// Killed, with no chance to clean up.
+impl Drop for Process {
+    fn drop(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
@@ -76,7 +78,7 @@ async fn send_until_killed(server: Process, life: usize, answers: usize) -> Vec<
         if acknowledged.len() == answers
             && let Some(server) = server.take()
         {
-            server.kill();
+            drop(server);
         }
     }
 }
@@ -93,7 +95,7 @@ async fn what_was_acknowledged_outlives_every_crash() {
     let server = Process::start(folder.path());
     let mut wire = Wire::offering(&server.url, Some("a2a-v1")).await;
     let found = entries(&mut wire).await;
-    server.kill();
+    drop(server);
     let lost: Vec<_> = acknowledged.iter().filter(|id| !found.contains(id)).collect();
     assert!(lost.is_empty(), "lost {lost:?} of {}", acknowledged.len());
     let mut unique = found.clone();
