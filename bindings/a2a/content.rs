@@ -6,7 +6,7 @@ use super::codes::{ErrorCode, Refusal};
 use super::instant;
 use super::registry::Status;
 use super::triad::Vote;
-use super::wire::{Envelope, PROTOCOL_VERSION, Type, cut, identifier, is_agent_name, text};
+use super::wire::{AGENT_BYTES_MAX, Envelope, PROTOCOL_VERSION, Type, cut, identifier, is_agent_name, text};
 
 /// Most agents that one subscription may name: all that a gateway keeps would be no list any more.
 pub(crate) const AGENTS_SUBSCRIBED_MAX: usize = 256;
@@ -251,7 +251,11 @@ fn subscribe(content: &Map<String, Value>) -> Result<Body, Refusal> {
         None | Some(Value::Null) => None,
         Some(Value::Array(names)) if names.len() <= AGENTS_SUBSCRIBED_MAX => {
             let names = names.iter().map(|name| name.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>();
-            Some(names.ok_or_else(|| Refusal::mistyped("content.agents", "names of agents"))?)
+            let names = names.ok_or_else(|| Refusal::mistyped("content.agents", "names of agents"))?;
+            if names.iter().any(|name| name.len() > AGENT_BYTES_MAX) {
+                return Err(Refusal::invalid("content.agents", "names of agents"));
+            }
+            Some(names)
         }
         Some(Value::Array(_)) => {
             return Err(Refusal::invalid(

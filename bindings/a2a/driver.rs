@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::ConnectionId;
@@ -20,6 +20,9 @@ use crate::transport::close_code;
 
 /// Inputs that wait for the gateway. Behind a disk that hangs this many frames are kept; the next are refused as busy.
 const INPUTS_QUEUED_MAX: usize = 8192;
+
+/// Text of sockets that waits for the gateway, in bytes. More is refused as busy, too.
+pub(crate) const TEXT_BYTES_QUEUED_MAX: usize = 64 << 20;
 
 /// Inputs that share one sync of the disk.
 const INPUTS_PER_ROUND_MAX: usize = 256;
@@ -46,7 +49,7 @@ pub(crate) struct Outlet {
 #[derive(Debug)]
 pub(crate) enum Input {
     Open { id: ConnectionId, arrival: Arrival, outlet: Outlet },
-    Text { id: ConnectionId, text: String },
+    Text { id: ConnectionId, text: String, room: OwnedSemaphorePermit },
     Frame { id: ConnectionId, fields: Map<String, Value> },
     Binary { id: ConnectionId },
     End { id: ConnectionId },
@@ -57,6 +60,7 @@ pub(crate) enum Input {
 #[derive(Debug, Clone)]
 pub(crate) struct GatewayHandle {
     inputs_tx: mpsc::Sender<Input>,
+    text_room: Arc<Semaphore>,
     connections: Arc<AtomicU64>,
 }
 
@@ -74,7 +78,8 @@ impl GatewayHandle {
         std::thread::Builder::new()
             .name("a2a".to_owned())
             .spawn(move || runtime.block_on(driver.run(inputs_rx)))?;
-        Ok(Self { inputs_tx, connections: Arc::default() })
+        let text_room = Arc::new(Semaphore::new(TEXT_BYTES_QUEUED_MAX));
+        Ok(Self { inputs_tx, text_room, connections: Arc::default() })
     }
 
     /// Connects somebody; what the gateway has for them comes out of the outlet.
@@ -90,7 +95,14 @@ impl GatewayHandle {
         self.inputs_tx.send(input).await.map_err(|_| Stopped)
     }
 
-    /// The same if there is room now.
+    /// Gives it a text of a socket, which cannot wait; false if there is no room.
+    pub(crate) fn try_text(&self, id: ConnectionId, text: &str) -> bool {
+        let bytes = u32::try_from(text.len()).unwrap_or(u32::MAX);
+        let Ok(room) = Arc::clone(&self.text_room).try_acquire_many_owned(bytes) else { return false };
+        self.try_send(Input::Text { id, text: text.to_owned(), room }).is_ok()
+    }
+
+    /// Gives it something if there is room now.
     pub(crate) fn try_send(&self, input: Input) -> Result<(), Input> {
         self.inputs_tx.try_send(input).map_err(mpsc::error::TrySendError::into_inner)
     }
@@ -159,7 +171,10 @@ impl Driver {
                 self.outlets.insert(id, outlet);
                 self.turn(effects, |gateway, turn| gateway.on_open(id, arrival, turn));
             }
-            Input::Text { id, text } => self.turn(effects, |gateway, turn| gateway.on_text(id, &text, turn)),
+            Input::Text { id, text, room } => {
+                self.turn(effects, |gateway, turn| gateway.on_text(id, &text, turn));
+                drop(room);
+            }
             Input::Frame { id, fields } => {
                 self.turn(effects, |gateway, turn| gateway.on_fields(id, fields, turn));
             }

@@ -84,11 +84,9 @@ struct Client {
 
 impl Client {
     /// Under a load that the gateway cannot take, it says so rather than keep everything.
-    fn hand_on(&self, input: Input, out: &mut Out) {
-        if self.gateway.try_send(input).is_err() {
-            let refusal = Refusal::new(ErrorCode::AgentBusy, "the gateway has too much to do");
-            out.send(wire::error(&refusal, None, now_ms()).to_string());
-        }
+    fn answer_busy(out: &mut Out) {
+        let refusal = Refusal::new(ErrorCode::AgentBusy, "the gateway has too much to do");
+        out.send(wire::error(&refusal, None, now_ms()).to_string());
     }
 }
 
@@ -98,11 +96,15 @@ impl Conversation for Client {
     fn on_open(&mut self, _: Instant, _: &mut Out) {}
 
     fn on_text(&mut self, text: &str, _: Instant, out: &mut Out) {
-        self.hand_on(Input::Text { id: self.id, text: text.to_owned() }, out);
+        if !self.gateway.try_text(self.id, text) {
+            Self::answer_busy(out);
+        }
     }
 
     fn on_binary(&mut self, out: &mut Out) {
-        self.hand_on(Input::Binary { id: self.id }, out);
+        if self.gateway.try_send(Input::Binary { id: self.id }).is_err() {
+            Self::answer_busy(out);
+        }
     }
 
     fn on_command(&mut self, delivery: Delivery, _: Instant, out: &mut Out) {

@@ -22,13 +22,14 @@ pub(crate) struct Journal {
     path: PathBuf,
     file: File,
     bytes: u64,
+    bytes_max: u64,
 }
 
 impl Journal {
     /// Opens the file, which may not be there yet, and looks through it.
-    pub(crate) fn open(path: &Path) -> Result<Self, SessionError> {
+    pub(crate) fn open(path: &Path, bytes_max: u64) -> Result<Self, SessionError> {
         // The mark of another process, whether or not that process knows of locks.
-        if lock_mark(path).exists() {
+        if is_marked(path) {
             return Err(SessionError::Locked);
         }
         if let Some(folder) = path.parent() {
@@ -40,7 +41,7 @@ impl Journal {
             Err(TryLockError::WouldBlock) => return Err(SessionError::Locked),
             Err(TryLockError::Error(error)) => return Err(error.into()),
         }
-        let mut journal = Self { path: path.to_owned(), bytes: 0, file };
+        let mut journal = Self { path: path.to_owned(), bytes: 0, bytes_max, file };
         journal.repair()?;
         Ok(journal)
     }
@@ -51,14 +52,14 @@ impl Journal {
             ours.ino() == there.ino() && ours.dev() == there.dev() && there.len() == self.bytes
         };
         let there = fs::metadata(&self.path).and_then(|there| Ok((self.file.metadata()?, there)));
-        there.is_ok_and(|(ours, there)| same(&ours, &there)) && !lock_mark(&self.path).exists()
+        there.is_ok_and(|(ours, there)| same(&ours, &there)) && !is_marked(&self.path)
     }
 
     /// Adds a line.
     pub(crate) fn append(&mut self, entry: &Value) -> Result<(), SessionError> {
         let line = line_of(entry);
         let bytes = self.bytes + line.len() as u64;
-        if bytes > JOURNAL_BYTES_MAX {
+        if bytes > self.bytes_max {
             return Err(SessionError::Full);
         }
         if let Err(error) = self.file.write_all(line.as_bytes()) {
@@ -79,7 +80,7 @@ impl Journal {
     /// other.
     pub(crate) fn replace(&mut self, entries: &[Value]) -> Result<(), SessionError> {
         write_new(&self.path, entries)?;
-        *self = Self::open(&self.path)?;
+        *self = Self::open(&self.path, self.bytes_max)?;
         Ok(())
     }
 
@@ -92,8 +93,8 @@ impl Journal {
         self.file.seek(SeekFrom::Start(0))?;
         let mut bytes = Vec::new();
         // One more than is allowed tells of a file that somebody else filled.
-        (&self.file).take(JOURNAL_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > JOURNAL_BYTES_MAX { Err(SessionError::Full) } else { Ok(bytes) }
+        (&self.file).take(self.bytes_max + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > self.bytes_max { Err(SessionError::Full) } else { Ok(bytes) }
     }
 
     /// Checks all lines. A last one without its break is completed if it is whole and cut off if it is not.
@@ -140,8 +141,9 @@ fn sync_folder(path: &Path) -> Result<(), SessionError> {
     Ok(())
 }
 
-fn lock_mark(path: &Path) -> PathBuf {
-    with_suffix(path, ".lock")
+/// Whether another process has marked a file as its own.
+pub(crate) fn is_marked(path: &Path) -> bool {
+    with_suffix(path, ".lock").exists()
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {

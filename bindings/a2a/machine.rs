@@ -212,24 +212,18 @@ impl Gateway {
 
     /// A text came in.
     pub(crate) fn on_text(&mut self, id: ConnectionId, text: &str, turn: &mut Turn<'_>) {
-        if self.may_send(id, turn) {
-            self.on_decoded(id, Envelope::decode(text), turn);
-        }
+        self.on_decoded(id, Envelope::decode(text), turn);
     }
 
     /// A script sent a frame.
     pub(crate) fn on_fields(&mut self, id: ConnectionId, fields: Map<String, Value>, turn: &mut Turn<'_>) {
-        if self.may_send(id, turn) {
-            self.on_decoded(id, Envelope::of_fields(fields), turn);
-        }
+        self.on_decoded(id, Envelope::of_fields(fields), turn);
     }
 
     /// A binary frame came in. It is no JSON text, and the connection lives on.
     pub(crate) fn on_binary(&mut self, id: ConnectionId, turn: &mut Turn<'_>) {
-        if self.may_send(id, turn) {
-            let refusal = Refusal::new(ErrorCode::InvalidJson, "only text frames are spoken here");
-            turn.refuse(id, &refusal, None);
-        }
+        let refusal = Refusal::new(ErrorCode::InvalidJson, "only text frames are spoken here");
+        self.on_decoded(id, Err(Unreadable { refusal, correlation_id: None }), turn);
     }
 
     /// A connection is gone, and with it everything that it was.
@@ -285,24 +279,28 @@ impl Gateway {
         late.map(|(id, _)| *id).collect()
     }
 
-    /// Whether the connection is there and has not sent too much; if it has, it is told so.
-    fn may_send(&mut self, id: ConnectionId, turn: &mut Turn<'_>) -> bool {
+    /// Whether a connection has sent too much.
+    fn check_rate(&mut self, id: ConnectionId, now_ms: u64) -> Result<(), Refusal> {
         let rate = self.settings.rate;
-        let Some(connection) = self.connections.get_mut(&id) else { return false };
-        if connection.is_local || connection.bucket.take(rate, turn.now_ms) {
-            return true;
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
+        if connection.is_local || connection.bucket.take(rate, now_ms) {
+            return Ok(());
         }
-        let refusal = Refusal::new(ErrorCode::AgentBusy, "too many messages: slow down");
-        turn.refuse(id, &refusal, None);
-        false
+        Err(Refusal::new(ErrorCode::AgentBusy, "too many messages: slow down"))
     }
 
     fn on_decoded(&mut self, id: ConnectionId, decoded: Result<Envelope, Unreadable>, turn: &mut Turn<'_>) {
+        if !self.connections.contains_key(&id) {
+            return;
+        }
         let client_id = self.client_id(id);
         let mut record =
             Record { client_id, kind: "unreadable", id: None, from: None, agent: None, outcome: "ok" };
         let (acted, correlation_id) = match decoded {
-            Err(Unreadable { refusal, correlation_id }) => (Err(Fault::from(refusal)), correlation_id),
+            Err(Unreadable { refusal, correlation_id }) => {
+                let refusal = self.check_rate(id, turn.now_ms).err().unwrap_or(refusal);
+                (Err(Fault::from(refusal)), correlation_id)
+            }
             Ok(envelope) => {
                 record.kind = envelope.kind.name();
                 record.id.clone_from(&envelope.id);
@@ -336,6 +334,7 @@ impl Gateway {
     }
 
     fn act(&mut self, id: ConnectionId, mut envelope: Envelope, turn: &mut Turn<'_>) -> Result<(), Fault> {
+        self.check_rate(id, turn.now_ms)?;
         let is_granted =
             self.connections.get(&id).is_some_and(|connection| matches!(connection.access, Access::Granted));
         if !is_granted && !envelope.kind.is_free() {

@@ -17,7 +17,7 @@ pub(crate) struct Rate {
 impl Default for Rate {
     /// No person and no agent comes near this; a client in a loop does.
     fn default() -> Self {
-        Self { per_second: 1000.0, burst: 5000.0 }
+        Self { per_second: 5000.0, burst: 10_000.0 }
     }
 }
 

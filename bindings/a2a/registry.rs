@@ -23,7 +23,7 @@ const ROLE_DEFAULT: &str = "agent";
 
 /// The agents that a gateway knows unless its configuration names others, with their roles.
 pub(crate) const AGENTS_DEFAULT: [(&str, &str); 12] = [
-    ("main", "default"),
+    ("main", "default-agent"),
     ("steward", "orchestrator"),
     ("alpha", "triad-member"),
     ("beta", "triad-member"),

@@ -14,8 +14,11 @@ use serde_json::{Value, json};
 
 use super::codes::{ErrorCode, Refusal};
 use super::content::Archived;
-use super::journal::{Journal, write_new};
+use super::journal::{JOURNAL_BYTES_MAX, Journal, is_marked, write_new};
 use super::wire::is_agent_name;
+
+/// The file of the sessions that live.
+const JOURNAL: &str = "session.jsonl";
 
 /// The session of messages that name none.
 pub(crate) const SESSION_DEFAULT: &str = "main";
@@ -122,6 +125,7 @@ pub(crate) trait Sessions {
 pub(crate) struct DiskSessions {
     root: PathBuf,
     durability: Durability,
+    journal_bytes_max: u64,
     open: HashMap<String, OpenJournal>,
 }
 
@@ -134,7 +138,8 @@ struct OpenJournal {
 impl DiskSessions {
     /// A store below `state`, which is made at need.
     pub(crate) fn new(state: &Path, durability: Durability) -> Self {
-        Self { root: state.join("agents"), durability, open: HashMap::new() }
+        let journal_bytes_max = JOURNAL_BYTES_MAX;
+        Self { root: state.join("agents"), durability, journal_bytes_max, open: HashMap::new() }
     }
 
     /// What must be done before anybody hears of what was appended.
@@ -160,7 +165,7 @@ impl DiskSessions {
     }
 
     fn journal(&mut self, agent: &str) -> Result<&mut OpenJournal, SessionError> {
-        let path = self.workspace(agent)?.join("session.jsonl");
+        let path = self.workspace(agent)?.join(JOURNAL);
         if self.open.get(agent).is_some_and(|open| !open.journal.is_current()) {
             // Closed before it is opened again, or our own lock would stand in the way.
             self.open.remove(agent);
@@ -172,7 +177,7 @@ impl DiskSessions {
         match self.open.entry(agent.to_owned()) {
             std::collections::hash_map::Entry::Occupied(open) => Ok(open.into_mut()),
             std::collections::hash_map::Entry::Vacant(vacant) => {
-                let journal = Journal::open(&path)?;
+                let journal = Journal::open(&path, self.journal_bytes_max)?;
                 Ok(vacant.insert(OpenJournal { journal, is_dirty: false }))
             }
         }
@@ -197,10 +202,20 @@ impl DiskSessions {
         Ok(())
     }
 
+    /// All entries of an agent. Reading makes no file.
+    fn entries(&mut self, agent: &str) -> Result<Vec<Value>, SessionError> {
+        let path = self.workspace(agent)?.join(JOURNAL);
+        if path.exists() || is_marked(&path) {
+            self.journal(agent)?.journal.entries()
+        } else {
+            Ok(Vec::new())
+        }
+    }
+
     /// The entries of a session that is there; others get 4001.
     fn existing(&mut self, agent: &str, session_id: &str) -> Result<Vec<Value>, SessionError> {
         self.usable(agent, session_id)?;
-        let mut entries = self.journal(agent)?.journal.entries()?;
+        let mut entries = self.entries(agent)?;
         entries.retain(|entry| entry["sessionId"] == session_id);
         if entries.is_empty() && !self.created_mark(agent, session_id)?.exists() {
             return Err(SessionError::NotFound(session_id.to_owned()));
@@ -218,11 +233,11 @@ impl DiskSessions {
 
     /// Takes sessions out of the file of those that live.
     fn remove(&mut self, agent: &str, session_ids: &[String]) -> Result<(), SessionError> {
-        let open = self.journal(agent)?;
-        let mut entries = open.journal.entries()?;
+        let mut entries = self.entries(agent)?;
         let before = entries.len();
         entries.retain(|entry| !session_ids.iter().any(|id| entry["sessionId"] == id.as_str()));
         if entries.len() < before {
+            let open = self.journal(agent)?;
             open.journal.replace(&entries)?;
             open.is_dirty = false;
         }
@@ -240,13 +255,27 @@ impl DiskSessions {
         write_new(&path, entries)
     }
 
+    fn write(&mut self, agent: &str, entry: &Entry) -> Result<(), SessionError> {
+        let open = self.journal(agent)?;
+        open.journal.append(&entry.line())?;
+        open.is_dirty = true;
+        Ok(())
+    }
+
+    /// Nobody chose the session of messages that name none, so nobody would think of archiving it before it is full.
+    fn set_default_aside(&mut self, agent: &str, now_ms: u64) -> Result<(), SessionError> {
+        let entries = self.existing(agent, SESSION_DEFAULT)?;
+        self.archive_one(agent, &format!("{SESSION_DEFAULT}-{now_ms}"), &entries)?;
+        self.remove(agent, &[SESSION_DEFAULT.to_owned()])
+    }
+
     /// The live sessions with their entries, in the order of their ids.
     fn live(&mut self, agent: &str) -> Result<BTreeMap<String, Vec<Value>>, SessionError> {
         let mut sessions: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         for id in self.created(agent)? {
             sessions.insert(id, Vec::new());
         }
-        for entry in self.journal(agent)?.journal.entries()? {
+        for entry in self.entries(agent)? {
             let id = entry["sessionId"].as_str().unwrap_or_default().to_owned();
             sessions.entry(id).or_default().push(entry);
         }
@@ -259,10 +288,13 @@ impl DiskSessions {
 impl Sessions for DiskSessions {
     fn append(&mut self, agent: &str, entry: &Entry) -> Result<(), SessionError> {
         self.usable(agent, &entry.session_id)?;
-        let open = self.journal(agent)?;
-        open.journal.append(&entry.line())?;
-        open.is_dirty = true;
-        Ok(())
+        match self.write(agent, entry) {
+            Err(SessionError::Full) if entry.session_id == SESSION_DEFAULT => {
+                self.set_default_aside(agent, entry.timestamp_ms)?;
+                self.write(agent, entry)
+            }
+            written => written,
+        }
     }
 
     fn create(&mut self, agent: &str, session_id: &str) -> Result<(), SessionError> {

@@ -88,6 +88,7 @@ fn a_value_that_means_nothing_is_refused() {
         ("discovery", json!({"action": "nothing"})),
         ("workspace", json!({"action": "nothing"})),
         ("subscribe", json!({"channel": "nope"})),
+        ("subscribe", json!({"channel": "agent:status", "agents": ["a".repeat(AGENT_BYTES_MAX + 1)]})),
         ("disconnect", json!({"reason": "bored"})),
         ("vote", json!({"proposalId": "p", "vote": "maybe"})),
         ("request", json!({"service": "session", "action": "burn", "agent": "a"})),

@@ -6,9 +6,16 @@ use super::super::ConnectionId;
 use super::super::codes::{ErrorCode, Refusal};
 use super::super::content::Channel;
 use super::super::correlation::{ANSWER_MS_MAX, ANSWERS_OWED_MAX, Address, Waiting};
+use super::super::parked::Parked;
 use super::super::sessions::{Entry, SESSION_DEFAULT};
 use super::super::wire::{self, Envelope, Priority, Type, from_gateway};
 use super::{Fault, Gateway, Turn};
+
+/// Messages that wait, for all agents together. What waits is held in memory: with the longest ones, 64 MiB.
+pub(super) const LETTERS_WAITING_MAX: usize = 1024;
+
+/// Longest message that may wait, in bytes.
+pub(super) const LETTER_WAITING_BYTES_MAX: usize = 64 << 10;
 
 /// A frame on its way to an agent.
 #[derive(Debug)]
@@ -232,7 +239,10 @@ impl Gateway {
             Err(refusal) => refusal,
         };
         let is_passing = matches!(refusal.code, ErrorCode::AgentOffline | ErrorCode::AgentBusy);
-        if !letter.may_wait || !is_passing {
+        let waiting: usize = self.parked.values().map(Parked::len).sum();
+        let has_room =
+            || waiting < LETTERS_WAITING_MAX && letter.frame.to_string().len() <= LETTER_WAITING_BYTES_MAX;
+        if !letter.may_wait || !is_passing || !has_room() {
             return Err(refusal);
         }
         let (sender, agent) = (letter.sender_connection, letter.agent.clone());

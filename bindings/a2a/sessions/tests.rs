@@ -187,3 +187,26 @@ fn empty_sessions_are_created_up_to_a_limit() {
     assert_eq!(code(store.create("alpha", "late")), "AGENT_ERROR");
     assert_eq!(store.list("alpha").unwrap().len(), CREATED_MAX);
 }
+
+#[test]
+fn reading_makes_no_files() {
+    let folder = Folder::new();
+    let mut store = store(&folder);
+    assert_eq!(store.list("alpha").unwrap(), [] as [Value; 0]);
+    assert_eq!(code(store.get("alpha", "s")), "SESSION_NOT_FOUND");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_full_default_session_is_set_aside_and_any_other_is_refused() {
+    let folder = Folder::new();
+    let mut store = DiskSessions { journal_bytes_max: 1000, ..store(&folder) };
+    let mut long = entry(SESSION_DEFAULT, "m1", 7);
+    long.content = json!("x".repeat(600));
+    store.append("alpha", &long).unwrap();
+    store.append("alpha", &Entry { id: "m2".to_owned(), ..long.clone() }).unwrap();
+    assert_eq!(ids(&store.get("alpha", SESSION_DEFAULT).unwrap()), ["m2"]);
+    assert!(folder.path().join("agents/alpha/archive/session-main-7.jsonl").exists());
+    let chosen = Entry { session_id: "chosen".to_owned(), ..long };
+    assert_eq!(code(store.append("alpha", &chosen)), "AGENT_ERROR");
+}

@@ -112,10 +112,11 @@ fn the_last_client_comes_in_and_one_more_does_not() {
 fn a_burst_is_served_and_one_more_frame_is_not_until_later() {
     let mut world = World::new(Settings { rate: Rate { per_second: 1.0, burst: 2.0 }, ..settings() });
     world.open(1);
-    let ping = json!({"type": "ping"});
+    let ping = json!({"type": "ping", "metadata": {"correlationId": "p"}});
     assert_eq!(summary(&world.send(1, ping.clone())), ["1 pong"]);
     assert_eq!(summary(&world.send(1, ping.clone())), ["1 pong"]);
-    assert_eq!(summary(&world.send(1, ping.clone())), ["1 error 3003"]);
+    let refused = only(world.send(1, ping.clone()));
+    assert_eq!((&refused["content"]["code"], &refused["correlationId"]), (&json!(3003), &json!("p")));
     world.now_ms += 1000;
     assert_eq!(summary(&world.send(1, ping)), ["1 pong"]);
 }

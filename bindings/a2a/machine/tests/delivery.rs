@@ -2,6 +2,7 @@
 
 use super::super::super::correlation::{ANSWER_MS_MAX, ANSWERS_OWED_MAX};
 use super::super::super::parked::PARKED_MAX;
+use super::super::routing::{LETTER_WAITING_BYTES_MAX, LETTERS_WAITING_MAX};
 use super::*;
 
 fn get(agent: &str, session_id: &str) -> Value {
@@ -283,6 +284,29 @@ fn the_last_place_in_the_queue_is_taken_and_one_more_is_refused() {
         assert_eq!(summary(&world.send(1, patient.clone())), ["1 status"]);
     }
     assert_eq!(summary(&world.send(1, patient)), ["1 error 3002"]);
+}
+
+#[test]
+fn what_waits_is_bounded_over_all_agents_and_in_size() {
+    let mut world = World::new(Settings { rate: Rate { per_second: 1e9, burst: 1e9 }, ..settings() });
+    world.open(1);
+    let patient = |agent: &str, bytes| {
+        let mut frame = with_metadata(say(agent, &"x".repeat(bytes)), json!({"queue": true}));
+        frame["id"] = json!("m");
+        frame
+    };
+    let mut delivered = patient("coder", 0);
+    delivered["from"] = json!("client-1");
+    delivered["timestamp"] = json!(world.now_ms);
+    let longest = LETTER_WAITING_BYTES_MAX - delivered.to_string().len();
+    assert_eq!(summary(&world.send(1, patient("coder", longest))), ["1 status"]);
+    assert_eq!(summary(&world.send(1, patient("coder", longest + 1))), ["1 error 3002"]);
+    let agents = ["dreamer", "empath", "explorer", "examiner"];
+    for number in 1..LETTERS_WAITING_MAX {
+        let agent = agents[number % agents.len()];
+        assert_eq!(summary(&world.send(1, patient(agent, 1))), ["1 status"], "{number}");
+    }
+    assert_eq!(summary(&world.send(1, patient("alpha", 1))), ["1 error 3002"]);
 }
 
 #[test]

@@ -59,6 +59,8 @@ fn apply(world: &mut World, step: &Step) -> Vec<Got> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
     /// No client gets more answers than it asked questions, nobody who did not ask gets one, and a message reaches
     /// only the connection that bears the agent's name.
     #[test]
