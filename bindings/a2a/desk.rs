@@ -20,7 +20,7 @@ use crate::rpc::Kind;
 
 /// Agents and subscriptions of scripts, over all gateways. Each holds a function of a session; a server with more has
 /// scripts that register by mistake.
-const PARTIES_MAX: usize = 10_000;
+const PARTIES_MAX: usize = 1000;
 
 /// How long an answer is waited for unless the call says otherwise.
 const ANSWER_DEFAULT: Duration = Duration::from_secs(30);

@@ -100,6 +100,11 @@ impl Turn<'_> {
         self.effects.push(Effect::Send { to, frame });
     }
 
+    /// Sends a frame before those that went out since `mark`, a number of effects.
+    fn send_at(&mut self, mark: usize, to: ConnectionId, frame: Value) {
+        self.effects.insert(mark.min(self.effects.len()), Effect::Send { to, frame });
+    }
+
     fn refuse(&mut self, to: ConnectionId, refusal: &Refusal, correlation_id: Option<&str>) {
         let frame = wire::error(refusal, correlation_id, self.now_ms);
         self.send(to, frame);
@@ -304,8 +309,8 @@ impl Gateway {
             Ok(envelope) => {
                 record.kind = envelope.kind.name();
                 record.id.clone_from(&envelope.id);
-                record.from.clone_from(&envelope.from);
-                record.agent.clone_from(&envelope.agent);
+                record.from = envelope.from.as_deref().map(|name| wire::cut(name).to_owned());
+                record.agent = envelope.agent.as_deref().map(|name| wire::cut(name).to_owned());
                 let correlation_id = envelope.metadata.correlation_id.clone();
                 (self.act(id, envelope, turn), correlation_id)
             }

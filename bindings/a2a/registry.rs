@@ -18,6 +18,9 @@ pub(crate) const AGENTS_MAX: usize = 1024;
 /// Where the documents say that the agents' workspaces are.
 pub(crate) const WORKSPACES_DEFAULT: &str = "~/.openclaw/agents";
 
+/// Longest role, in bytes: it is a word or two, and stands in every listing.
+pub(crate) const ROLE_BYTES_MAX: usize = 64;
+
 /// The role of an agent that did not say.
 const ROLE_DEFAULT: &str = "agent";
 

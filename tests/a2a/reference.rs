@@ -95,3 +95,24 @@ async fn the_reference_voters_decide_by_the_id_of_the_message() {
         assert_eq!(voter.json().await["type"], "decision");
     }
 }
+
+#[tokio::test]
+async fn the_audit_log_has_every_message_and_no_content() {
+    let folder = gateway(json!({"audit": "audit.jsonl"}));
+    let server = Running::folder(folder.path()).await;
+    let mut client = reference_client(&server).await;
+    send(&mut client, send_message("steward", "corr-1")).await;
+    assert_eq!(client.json().await["content"]["code"], 3002);
+    let path = folder.path().join("audit.jsonl");
+    let text = loop {
+        let text = std::fs::read_to_string(&path).unwrap();
+        if text.contains("AGENT_OFFLINE") {
+            break text;
+        }
+        tokio::task::yield_now().await;
+    };
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.iter().map(|line| &line["kind"]).collect::<Vec<_>>(), ["handshake", "message"]);
+    assert_eq!((&lines[1]["agent"], &lines[1]["id"]), (&json!("steward"), &json!("msg-2-def")));
+    assert!(!text.contains("collective"));
+}

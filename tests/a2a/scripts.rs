@@ -229,3 +229,30 @@ async fn an_agent_may_not_be_used_by_another_session() {
         "(await a2a.request({ agent: 'coder', content: 'me', from: 'coder' })).content.content";
     assert_eq!(owner.value(asked_itself).await, json!("you said me"));
 }
+
+#[tokio::test]
+async fn an_agent_with_too_much_to_read_is_busy() {
+    let (_folder, server) = start(json!({})).await;
+    let mut script = Wire::live(&server.url).await;
+    script.value("await a2a.register({ name: 'coder', onMessage: () => new Promise(() => {}) }); 0").await;
+    let mut client = connect(&server).await;
+    // Sixteen are being worked on, and 256 wait.
+    for _ in 0..16 + 256 {
+        send(&mut client, question("coder", "x")).await;
+    }
+    let pong = ask(&mut client, json!({"type": "ping"})).await;
+    assert_eq!(pong["type"], "pong", "all of them were taken");
+    let busy = ask(&mut client, question("coder", "one more")).await;
+    assert_eq!(busy["content"]["code"], 3003);
+}
+
+#[tokio::test]
+async fn scripts_listen_up_to_a_limit() {
+    let (_folder, server) = start(json!({})).await;
+    let mut script = Wire::live(&server.url).await;
+    let listen = "const listen = () => a2a.subscribe({ channel: 'agent:status', onEvent() {} });";
+    let all = format!("{listen} for (let i = 0; i < 1000; i++) await listen(); 0");
+    assert_eq!(script.value(&all).await, json!(0));
+    let (kind, _) = script.failure("await listen()").await;
+    assert_eq!(kind, "Busy");
+}

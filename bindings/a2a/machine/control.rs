@@ -6,7 +6,7 @@ use super::super::ConnectionId;
 use super::super::codes::{ErrorCode, Refusal};
 use super::super::content::{Channel, Discovery, agent_name};
 use super::super::correlation::Waiting;
-use super::super::registry::{Bound, Status, StatusChange};
+use super::super::registry::{Bound, ROLE_BYTES_MAX, Status, StatusChange};
 use super::super::wire::{self, Envelope, PROTOCOL_VERSION, Type, from_gateway, text};
 use super::{Access, CLAIMS_MAX, Claim, Fault, Gateway, Turn, close_code};
 
@@ -37,6 +37,9 @@ impl Gateway {
     ) -> Result<(), Refusal> {
         let content = envelope.content().and_then(Value::as_object);
         let role = content.map_or(Ok(None), |content| text(content, "role"))?;
+        if role.as_ref().is_some_and(|role| role.len() > ROLE_BYTES_MAX) {
+            return Err(Refusal::invalid("content.role", &format!("at most {ROLE_BYTES_MAX} bytes")));
+        }
         let claim = match &envelope.from {
             Some(name) if name == wire::GATEWAY => {
                 return Err(Refusal::new(
@@ -50,7 +53,7 @@ impl Gateway {
             }
             _ => None,
         };
-        let held_back = turn.effects.len();
+        let mark = turn.effects.len();
         if let Some(claim) = claim {
             self.claim(id, claim, turn)?;
         }
@@ -61,8 +64,7 @@ impl Gateway {
             "protocolVersion": PROTOCOL_VERSION,
         });
         let correlation_id = envelope.metadata.correlation_id.as_deref();
-        turn.send(id, from_gateway(Type::Handshake, content, correlation_id, turn.now_ms));
-        turn.effects.get_mut(held_back..).unwrap_or_default().rotate_right(1);
+        turn.send_at(mark, id, from_gateway(Type::Handshake, content, correlation_id, turn.now_ms));
         Ok(())
     }
 
@@ -74,7 +76,7 @@ impl Gateway {
         correlation_id: Option<&str>,
         turn: &mut Turn<'_>,
     ) -> Result<(), Refusal> {
-        let held_back = turn.effects.len();
+        let mark = turn.effects.len();
         self.claim(id, Claim { name: name.clone(), role: None }, turn)?;
         let connected: Vec<_> = self.registry.present().into_iter().map(|(agent, _)| agent).collect();
         let content = json!({"agentId": name, "connectedAgents": connected});
@@ -82,13 +84,15 @@ impl Gateway {
         frame["type"] = json!("registered");
         frame["agentId"] = json!(name);
         frame["connectedAgents"] = json!(connected);
-        turn.send(id, frame);
-        turn.effects.get_mut(held_back..).unwrap_or_default().rotate_right(1);
+        turn.send_at(mark, id, frame);
         Ok(())
     }
 
     /// Makes a connection an agent, or notes that it wants to be one for when it has shown its token.
     fn claim(&mut self, id: ConnectionId, claim: Claim, turn: &mut Turn<'_>) -> Result<(), Refusal> {
+        if self.clients.contains_key(&claim.name) {
+            return Err(Refusal::new(ErrorCode::PermissionDenied, "that is the id of a client"));
+        }
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
         match &mut connection.access {
             Access::Granted => self.bind(id, &claim, turn),
@@ -123,11 +127,10 @@ impl Gateway {
         correlation_id: Option<&str>,
         turn: &mut Turn<'_>,
     ) -> Result<(), Fault> {
-        let held_back = turn.effects.len();
+        let mark = turn.effects.len();
         self.admit(id, token, turn)?;
         let content = json!({"status": "ok", "clientId": self.client_id(id)});
-        turn.send(id, from_gateway(Type::AuthResponse, content, correlation_id, turn.now_ms));
-        turn.effects.get_mut(held_back..).unwrap_or_default().rotate_right(1);
+        turn.send_at(mark, id, from_gateway(Type::AuthResponse, content, correlation_id, turn.now_ms));
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! Coming in, being somebody, and asking around.
 
 use super::super::super::auth::Token;
+use super::super::super::registry::ROLE_BYTES_MAX;
 use super::*;
 
 fn guarded() -> World {
@@ -137,6 +138,11 @@ fn nobody_speaks_in_anothers_name() {
     assert_eq!(summary(&world.send(2, frame)), ["2 error 3002"], "a name that nobody bears may be used");
     assert_eq!(summary(&world.send(2, shake(Some("gateway")))), ["2 error 5004"]);
     assert_eq!(summary(&world.send(2, shake(Some("../x")))), ["2 error 2005"]);
+    assert_eq!(
+        summary(&world.send(2, shake(Some("client-1")))),
+        ["2 error 5004"],
+        "nor is it another client"
+    );
 }
 
 #[test]
@@ -214,6 +220,19 @@ fn discovery_tells_of_agents_workspaces_and_services() {
         find("discovery", json!({"action": "workspaces"}))["content"]["workspaces"].as_array().unwrap().len(),
         12
     );
+}
+
+#[test]
+fn a_role_at_its_limit_is_taken_and_a_longer_one_is_not() {
+    let mut world = World::new(settings());
+    world.open(1);
+    let with_role = |bytes| {
+        let mut frame = shake(Some("visitor"));
+        frame["content"]["role"] = json!("r".repeat(bytes));
+        frame
+    };
+    assert_eq!(summary(&world.send(1, with_role(ROLE_BYTES_MAX))), ["1 handshake"]);
+    assert_eq!(summary(&world.send(1, with_role(ROLE_BYTES_MAX + 1))), ["1 error 2005"]);
 }
 
 #[test]
