@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::wire::Type;
 
@@ -103,6 +103,11 @@ impl<W> Correspondence<W> {
     }
 }
 
+/// What is echoed.
+pub(crate) fn ping() -> Map<String, Value> {
+    Map::from_iter([("type".to_owned(), json!(Type::Ping.name()))])
+}
+
 /// The correlation of a frame, wherever it stands; a decision is correlated by its proposal.
 pub(crate) fn correlation(frame: &Value) -> Option<&str> {
     let is_decision = frame["type"] == Type::Decision.name();
@@ -114,7 +119,6 @@ pub(crate) fn correlation(frame: &Value) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn error(code: u16) -> Value {
         json!({"type": "error", "content": {"code": code}})

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
 use super::codes::{ErrorCode, Refusal};
-use super::correspondence::correlation;
+use super::correspondence::{correlation, ping};
 use super::driver::now_ms;
 use super::wire::{self, PROTOCOL_VERSION, Type};
 use crate::peering::{Conversation, Out};
@@ -25,9 +25,19 @@ pub(crate) struct LineNumber(pub(crate) u64);
 /// What a line wants.
 #[derive(Debug)]
 pub(crate) enum Order {
-    Open { number: LineNumber, frames_tx: mpsc::Sender<Value> },
-    Send { number: LineNumber, fields: Map<String, Value> },
-    HangUp { number: LineNumber },
+    Open {
+        number: LineNumber,
+        frames_tx: mpsc::Sender<Value>,
+    },
+    /// `fenced`: with a ping behind it.
+    Send {
+        number: LineNumber,
+        fields: Map<String, Value>,
+        fenced: bool,
+    },
+    HangUp {
+        number: LineNumber,
+    },
 }
 
 #[derive(Debug)]
@@ -224,7 +234,13 @@ impl Conversation for Liaison {
                 };
                 self.lines.insert(number, line);
             }
-            Order::Send { number, fields } => self.send(number, fields, out),
+            Order::Send { number, fields, fenced } => {
+                self.send(number, fields, out);
+                // At once, so that no error can come before somebody waits for the echo.
+                if fenced {
+                    self.send(number, ping(), out);
+                }
+            }
             Order::HangUp { number } => self.hang_up(number, out),
         }
     }

@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::ConnectionId;
+use super::correspondence::ping;
 use super::driver::{DELIVERIES_QUEUED_MAX, Delivery, GatewayHandle, Input, Outlet, Stopped};
 use super::liaison::{LineNumber, Order};
 use super::machine::Arrival;
@@ -60,12 +61,18 @@ impl Line {
         Ok(Self { far_end, frames_rx: Frames::Elsewhere(frames_rx) })
     }
 
-    /// Sends a frame.
-    pub(crate) async fn send(&self, fields: Map<String, Value>) -> Result<(), LineError> {
+    /// Sends a frame; `fenced` with a ping behind it, whose echo tells that the gateway has dealt with it.
+    pub(crate) async fn send(&self, fields: Map<String, Value>, fenced: bool) -> Result<(), LineError> {
         match &self.far_end {
-            FarEnd::Here { gateway, id } => Ok(gateway.send(Input::Frame { id: *id, fields }).await?),
+            FarEnd::Here { gateway, id } => {
+                gateway.send(Input::Frame { id: *id, fields }).await?;
+                if fenced {
+                    gateway.send(Input::Frame { id: *id, fields: ping() }).await?;
+                }
+                Ok(())
+            }
             FarEnd::Elsewhere { link, number } => {
-                Ok(link.send(Order::Send { number: *number, fields }).await?)
+                Ok(link.send(Order::Send { number: *number, fields, fenced }).await?)
             }
         }
     }

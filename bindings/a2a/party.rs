@@ -3,7 +3,7 @@
 //!
 //! A registered agent and a subscription live as long as their function; a party without one lives for one call.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -78,7 +78,7 @@ impl Party {
             let acted = match happening {
                 Happening::Errand(errand) => self.undertake(errand).await,
                 Happening::Frame(frame) => self.take(frame).await,
-                Happening::Answer(Some(fields)) => self.line.send(fields).await.is_ok(),
+                Happening::Answer(Some(fields)) => self.line.send(fields, false).await.is_ok(),
                 Happening::Answer(None) => true,
                 Happening::End => break,
             };
@@ -113,12 +113,7 @@ impl Party {
             return true;
         }
         let frame = Value::Object(fields.clone());
-        let sent = match self.line.send(fields).await {
-            Ok(()) if !wants_answer => {
-                self.line.send(Map::from_iter([("type".to_owned(), json!("ping"))])).await
-            }
-            sent => sent,
-        };
+        let sent = self.line.send(fields, !wants_answer).await;
         if let Err(error) = sent {
             let _ = upshot_tx.send(Err(error.to_string()));
             return false;
@@ -164,7 +159,8 @@ impl Party {
         match (self.inbox.push(priority, frame), &script.agent) {
             (Err(frame), Some(agent)) if correlation(&frame).is_some() => {
                 let message = format!("{agent} has too many messages to read");
-                self.line.send(answers::failure(agent, &frame, ErrorCode::AgentBusy, &message)).await.is_ok()
+                let busy = answers::failure(agent, &frame, ErrorCode::AgentBusy, &message);
+                self.line.send(busy, false).await.is_ok()
             }
             _ => true,
         }

@@ -253,6 +253,6 @@ async fn scripts_listen_up_to_a_limit() {
     let listen = "const listen = () => a2a.subscribe({ channel: 'agent:status', onEvent() {} });";
     let all = format!("{listen} for (let i = 0; i < 1000; i++) await listen(); 0");
     assert_eq!(script.value(&all).await, json!(0));
-    let (kind, _) = script.failure("await listen()").await;
-    assert_eq!(kind, "Busy");
+    let (_, message) = script.failure("await listen()").await;
+    assert_eq!(message, "Busy: more than 1000 agents and subscriptions");
 }

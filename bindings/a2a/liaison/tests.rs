@@ -27,7 +27,7 @@ impl Desk {
 
     fn send(&mut self, number: u64, frame: Value) {
         let Value::Object(fields) = frame else { panic!("{frame}") };
-        self.order(Order::Send { number: LineNumber(number), fields });
+        self.order(Order::Send { number: LineNumber(number), fields, fenced: false });
     }
 
     fn hear(&mut self, frame: Value) {
