@@ -142,7 +142,7 @@ async fn three_scripts_decide_and_the_proposer_is_told() {
     assert_eq!((&decision["result"], &decision["consensus"]), (&json!("approved"), &json!(true)));
     assert_eq!(decision["votes"], json!({"alpha": "approve", "beta": "approve", "charlie": "reject"}));
     assert_eq!(
-        charlie.value("while (seen.length < 2) await null; seen").await,
+        charlie.value("while (seen.length < 2) await new Promise((done) => setTimeout(done, 1)); seen").await,
         json!(["proposal", "decision"])
     );
 }
