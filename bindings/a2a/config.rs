@@ -30,6 +30,7 @@ const TRIAD_DEFAULT: [&str; 3] = ["alpha", "beta", "charlie"];
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Config {
     /// Where sessions are kept; starts at the declaration.
+    #[serde(default = "state_default")]
     pub(crate) state: String,
     token: Option<String>,
     /// A port of its own.
@@ -51,6 +52,10 @@ pub(crate) struct Config {
     messages_burst: Option<f64>,
     #[serde(default)]
     pub(crate) gateways: BTreeMap<String, GatewayConfig>,
+}
+
+fn state_default() -> String {
+    "state".to_owned()
 }
 
 #[derive(Debug, Deserialize)]
@@ -146,7 +151,7 @@ mod tests {
 
     #[test]
     fn the_twelve_agents_and_the_triad_are_there_by_default() {
-        let settings = Config::read(&json!({"state": "s"})).unwrap().settings();
+        let settings = Config::read(&json!({})).unwrap().settings();
         assert_eq!(settings.agents.len(), 12);
         assert_eq!(settings.triad.members, TRIAD_DEFAULT);
         assert!(settings.token.is_none());
@@ -154,10 +159,8 @@ mod tests {
 
     #[test]
     fn names_that_are_no_names_are_reported() {
-        let wrong = [
-            json!({"state": "s", "agents": [{"name": "../x", "role": "r"}]}),
-            json!({"state": "s", "triad": {"members": ["gateway"]}}),
-        ];
+        let wrong =
+            [json!({"agents": [{"name": "../x", "role": "r"}]}), json!({"triad": {"members": ["gateway"]}})];
         for config in wrong {
             assert!(Config::read(&config).unwrap_err().contains("cannot be the name"), "{config}");
         }

@@ -1,6 +1,6 @@
 //! OpenClaw A2A: a gateway at `/a2a` whose agents are scripts or connections, and the way to gateways elsewhere.
 //!
-//! The rules are a pure machine ([`machine`]) on a thread of its own ([`driver`]), to which sockets ([`endpoint`]) and
+//! The rules are a pure machine (`machine.rs`) on a thread of its own (`driver.rs`), to which sockets (`endpoint.rs`) and
 //! scripts are the same: connections that send frames.
 
 mod answers;

@@ -25,8 +25,6 @@ fn interop() -> PathBuf {
 
 /// A `--bindings` folder with a gateway.
 fn gateway(config: Value) -> Folder {
-    let mut config = config;
-    config["state"] = json!("state");
     Folder::with(&[("a2a.json", &json!({"package": "a2a", "rust": "a2a", "config": config}).to_string())])
 }
 

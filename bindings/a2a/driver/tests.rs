@@ -14,7 +14,7 @@ struct Socket {
 }
 
 fn start(folder: &Folder) -> GatewayHandle {
-    let settings = Config::read(&json!({"state": "s", "messagesBurst": 1e9})).unwrap().settings();
+    let settings = Config::read(&json!({"messagesBurst": 1e9})).unwrap().settings();
     let sessions = DiskSessions::new(folder.path(), Durability::Always);
     GatewayHandle::start(Gateway::new(settings), sessions, Audit::default()).unwrap()
 }

@@ -99,3 +99,47 @@ proptest! {
         }
     }
 }
+
+/// Values that somebody may put where others belong.
+const ODD: [&str; 12] = [
+    "null",
+    "true",
+    "0",
+    "-1",
+    "1e308",
+    "\"\"",
+    "\"coder\"",
+    "\"../..\"",
+    "[]",
+    "[[]]",
+    "{}",
+    "{\"role\":\"user\",\"content\":\"x\",\"action\":\"list\",\"service\":\"session\",\"agent\":\"coder\"}",
+];
+
+const FIELDS: [&str; 10] =
+    ["id", "agent", "from", "sessionId", "timestamp", "metadata", "content", "error", "event", "agentId"];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Whatever stands in whatever field, the sender gets an answer or nothing, and the next ping is echoed.
+    #[test]
+    fn odd_frames_do_no_harm(
+        frames in proptest::collection::vec(
+            (0..21_usize, proptest::collection::vec((0..10_usize, 0..12_usize), 0..5)), 1..20,
+        ),
+    ) {
+        let mut world = World::new(settings());
+        world.agent(2, "coder");
+        for (kind, fields) in frames {
+            world.open(1);
+            let mut frame = json!({"type": super::super::super::wire::Type::ALL[kind].name()});
+            for (field, odd) in fields {
+                frame[FIELDS[field]] = serde_json::from_str(ODD[odd]).unwrap();
+            }
+            world.send(1, frame);
+            world.end(1);
+            prop_assert_eq!(summary(&world.send(2, json!({"type": "ping"}))), ["2 pong"]);
+        }
+    }
+}
