@@ -14,7 +14,7 @@ use tracing::Instrument as _;
 use super::ServerState;
 use super::connection::{self, Terms};
 use super::gate::Refusal;
-use super::{metrics, mounts, upgrade};
+use super::{console, metrics, mounts, upgrade};
 use crate::binding::Principal;
 use crate::observe;
 use crate::observe::audit::Event;
@@ -26,7 +26,7 @@ const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// The routes of a server, those of its packages among them.
 pub(crate) fn router(state: Arc<ServerState>) -> Router {
     mounts::router(&state, None).merge(
-        Router::new()
+        console::router()
             .route("/", get(root))
             .route("/scomp", get(scomp))
             .route("/healthz", get(|| async { "ok\n" }))

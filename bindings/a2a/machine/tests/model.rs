@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 
+use super::super::super::wire::Type;
 use super::*;
 
 /// One step of a conversation between five connections and two agents.
@@ -133,7 +134,7 @@ proptest! {
         world.agent(2, "coder");
         for (kind, fields) in frames {
             world.open(1);
-            let mut frame = json!({"type": super::super::super::wire::Type::ALL[kind].name()});
+            let mut frame = json!({"type": Type::ALL[kind].name()});
             for (field, odd) in fields {
                 frame[FIELDS[field]] = serde_json::from_str(ODD[odd]).unwrap();
             }
