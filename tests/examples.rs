@@ -88,6 +88,11 @@ fn holon() {
 }
 
 #[test]
+fn a2a() {
+    run("a2a");
+}
+
+#[test]
 fn exoclaw_with_a_script_as_agent() {
     run("exoclaw/script");
 }
