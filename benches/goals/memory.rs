@@ -23,8 +23,8 @@ const AT_ONCE: usize = 32;
 const TIDY_WAIT_MAX: Duration = Duration::from_secs(20);
 
 /// Memory of bare contexts, as the process that holds them tells it.
-struct Bare {
-    resident_each: f64,
+pub(crate) struct Bare {
+    pub(crate) resident_each: f64,
     heap_each: f64,
 }
 
@@ -101,7 +101,8 @@ async fn heap_of(session: &mut Client) -> Result<f64> {
     info.get("memoryBytes").and_then(Value::as_f64).with_context(|| format!("no memoryBytes in {info}"))
 }
 
-fn bare_contexts(count: usize) -> Result<Bare> {
+/// Asks a process of its own, so that nothing else is in the figure.
+pub(crate) fn bare_contexts(count: usize) -> Result<Bare> {
     let told = output_of_role(&format!("contexts-{count}"))?;
     let (resident, heap) = told.trim().split_once(' ').with_context(|| format!("it said {told:?}"))?;
     Ok(Bare { resident_each: resident.parse()?, heap_each: heap.parse()? })

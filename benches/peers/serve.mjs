@@ -68,7 +68,7 @@ const greet = (port) => console.log(`listening on http://127.0.0.1:${port}`);
 if (globalThis.Deno) {
   const onListen = ({ port }) => greet(port);
   Deno.serve({ hostname: '127.0.0.1', port: 0, onListen }, (request) => {
-    const { socket, response } = Deno.upgradeWebSocket(request);
+    const { socket, response } = Deno.upgradeWebSocket(request, { idleTimeout: 0 });
     const connection = new Connection((text) => socket.send(text));
     socket.onmessage = ({ data }) => connection.onText(data);
     socket.onclose = () => connection.close();
