@@ -10,6 +10,16 @@ const read = (object, key) => {
     return undefined;
   }
 };
+// A DOMException is no Error to QuickJS, but it is one to whoever catches it.
+const isErrorLike = (value) => {
+  if (ErrorIsError(value)) return true;
+  try {
+    DOMExceptionName(value);
+    return true;
+  } catch {
+    return false;
+  }
+};
 const hasOwn = (object, key) => {
   try {
     return ObjectHasOwn(object, key);
@@ -28,7 +38,7 @@ const stackOf = (error) => {
 
 // "ReferenceError: foo is not defined" for an error, the value as console.log shows it for anything else.
 const header = (thrown) => {
-  if (!ErrorIsError(thrown)) return typeof thrown === "string" ? thrown : unit("inspect").inspect(thrown);
+  if (!isErrorLike(thrown)) return typeof thrown === "string" ? thrown : unit("inspect").inspect(thrown);
   const name = readText(thrown, "name") ?? "Error";
   const message = readText(thrown, "message") ?? "";
   return message === "" ? name : name + ": " + message;
@@ -45,7 +55,7 @@ exports.errorParts = (error) => {
 // [header, name, message, stack, hasCause, cause, answerCode, answerData, code]: those of an answer are undefined
 // unless a binding's answer was thrown.
 exports.describeThrown = (thrown) => {
-  if (!ErrorIsError(thrown)) return [header(thrown), "", "", "", false];
+  if (!isErrorLike(thrown)) return [header(thrown), "", "", "", false];
   const parts = [header(thrown), readText(thrown, "name") ?? "Error", readText(thrown, "message") ?? "", stackOf(thrown)];
   const hasCause = hasOwn(thrown, "cause");
   parts[4] = hasCause;

@@ -36,11 +36,12 @@ fn check_prepared(code: &str, prepared: Result<Option<Prepared<'_>>, SourceError
             assert!(added.is_some_and(|added| added <= 1), "{:?}", prepared.code);
             for (number, line) in (1_u32..).zip(prepared.code.split('\n')) {
                 let end = u32::try_from(line.len()).unwrap_or(u32::MAX);
-                let (original, column) = prepared.positions.original(number, end);
-                assert!(
-                    original == number && (column > 0 || end == 0),
-                    "{number}:{end} is {original}:{column}"
-                );
+                let original = prepared.positions.original(number, end);
+                let is_true = match original {
+                    Some((line, column)) => line == number && (column > 0 || end == 0),
+                    None => number > lines(code),
+                };
+                assert!(is_true, "{number}:{end} is {original:?}");
             }
         }
         Err(error) => assert!((1..=lines(code)).contains(&error.line) && error.column > 0, "{error:?}"),

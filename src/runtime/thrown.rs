@@ -162,18 +162,24 @@ impl SourceMap<'_> {
         if self.positions.is_identity() {
             return lines.collect::<Vec<_>>().join("\n");
         }
-        lines.map(|line| self.map_line(line)).collect::<Vec<_>>().join("\n")
+        lines.filter_map(|line| self.map_line(line)).collect::<Vec<_>>().join("\n")
     }
 
-    fn map_line(&self, line: &str) -> String {
-        let mapped = || {
-            let start = line.rfind(&format!("{}:", self.name))? + self.name.len() + 1;
-            let (head, tail) = line.split_at(start);
-            let end = tail.find(|c: char| !c.is_ascii_digit() && c != ':').unwrap_or(tail.len());
-            let (row, column) = tail[..end].split_once(':')?;
-            let (row, column) = self.positions.original(row.parse().ok()?, column.parse().ok()?);
-            Some(format!("{head}{row}:{column}{}", &tail[end..]))
+    /// The frame with its place in the code as sent; `None` for one of code that was put behind that.
+    fn map_line(&self, line: &str) -> Option<String> {
+        let Some((head, (row, column), rest)) = self.place_in(line) else {
+            return Some(line.to_owned());
         };
-        mapped().unwrap_or_else(|| line.to_owned())
+        let (row, column) = self.positions.original(row, column)?;
+        Some(format!("{head}{row}:{column}{rest}"))
+    }
+
+    /// Splits a frame of this file at its position.
+    fn place_in<'l>(&self, line: &'l str) -> Option<(&'l str, (u32, u32), &'l str)> {
+        let start = line.rfind(&format!("{}:", self.name))? + self.name.len() + 1;
+        let (head, tail) = line.split_at(start);
+        let end = tail.find(|c: char| !c.is_ascii_digit() && c != ':').unwrap_or(tail.len());
+        let (row, column) = tail[..end].split_once(':')?;
+        Some((head, (row.parse().ok()?, column.parse().ok()?), &tail[end..]))
     }
 }

@@ -129,6 +129,41 @@ async fn the_conversation_is_woken_when_it_asked_for_it() {
     assert_eq!(talk.hear().await, "awake");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_does_not_read_is_given_up() {
+    let talk = talk();
+    // Far more than the pair holds; nobody takes them out.
+    for number in 0..64 {
+        let _ = talk.told_tx.send(number.to_string()).await;
+    }
+    let (parting, ends) = talk.done.await.unwrap();
+    assert_eq!(parting, Parting::Close { code: 1013, reason: "the connection reads too slowly".to_owned() });
+    assert_eq!(ends, 1);
+    drop(talk.peer);
+}
+
+#[tokio::test]
+async fn binary_and_overlong_frames_close_with_their_codes() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let stop = CancellationToken::new();
+    let (_link, background) = link(settings(&listener), |_| Parrot::default());
+    let running = tokio::spawn(background.run(host(&stop)));
+    let long = tokio_tungstenite::tungstenite::Message::text("x".repeat((1 << 10) + 1));
+    for (message, code) in [(tokio_tungstenite::tungstenite::Message::binary("x"), 1003), (long, 1009)] {
+        let mut peer = answering(&listener).await;
+        peer.send(message).await.unwrap();
+        let mut closed = None;
+        while let Some(Ok(frame)) = peer.next().await {
+            if let tokio_tungstenite::tungstenite::Message::Close(Some(frame)) = frame {
+                closed = Some(u16::from(frame.code));
+            }
+        }
+        assert_eq!(closed, Some(code));
+    }
+    stop.cancel();
+    running.await.unwrap();
+}
+
 async fn answering(listener: &TcpListener) -> tokio_tungstenite::WebSocketStream<tokio::net::TcpStream> {
     let (stream, _) = listener.accept().await.unwrap();
     tokio_tungstenite::accept_async(stream).await.unwrap()

@@ -13,6 +13,8 @@ const POSITION_ANCHORS_MAX: usize = 1 << 16;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Positions {
     anchors: Option<Arc<[Anchor]>>,
+    /// Lines of the code as sent; what was put behind them is ours.
+    lines: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -30,11 +32,15 @@ impl Positions {
         self.anchors.is_none()
     }
 
-    /// The line and column in the code as sent; both count from 1.
-    pub(crate) fn original(&self, line: u32, column: u32) -> (u32, u32) {
+    /// The line and column in the code as sent, both from 1; `None` for code that was put behind it.
+    pub(crate) fn original(&self, line: u32, column: u32) -> Option<(u32, u32)> {
         let Some(anchors) = &self.anchors else {
-            return (line, column);
+            return Some((line, column));
         };
+        (line <= self.lines).then(|| Self::nearest(anchors, line, column))
+    }
+
+    fn nearest(anchors: &[Anchor], line: u32, column: u32) -> (u32, u32) {
         let after = anchors.partition_point(|anchor| (anchor.line, anchor.generated) <= (line, column));
         let anchor = after.checked_sub(1).and_then(|last| anchors.get(last));
         match anchor {
@@ -105,7 +111,7 @@ impl Recorder {
 
     pub(super) fn finish(self) -> (String, Positions) {
         let anchors = (!self.anchors.is_empty()).then(|| self.anchors.into());
-        (self.output, Positions { anchors })
+        (self.output, Positions { anchors, lines: self.line })
     }
 
     fn advance(&mut self, text: &str) {
@@ -140,7 +146,7 @@ mod tests {
 
     #[test]
     fn default_maps_to_itself() {
-        assert_eq!(Positions::default().original(7, 9), (7, 9));
+        assert_eq!(Positions::default().original(7, 9), Some((7, 9)));
     }
 
     #[test]
@@ -151,11 +157,11 @@ mod tests {
         recorder.copy("c\nd");
         let (output, positions) = recorder.finish();
         assert_eq!(output, "a\nb1234c\nd");
-        assert_eq!(positions.original(2, 1), (2, 1));
-        assert_eq!(positions.original(2, 4), (2, 2));
-        assert_eq!(positions.original(2, 6), (2, 2));
-        assert_eq!(positions.original(2, 7), (2, 3));
-        assert_eq!(positions.original(3, 1), (3, 1));
+        assert_eq!(positions.original(2, 1), Some((2, 1)));
+        assert_eq!(positions.original(2, 4), Some((2, 2)));
+        assert_eq!(positions.original(2, 6), Some((2, 2)));
+        assert_eq!(positions.original(2, 7), Some((2, 3)));
+        assert_eq!(positions.original(3, 1), Some((3, 1)));
     }
 
     #[test]
@@ -167,7 +173,8 @@ mod tests {
         }
         let (_, positions) = recorder.finish();
         assert_eq!(positions.anchors.as_ref().map(|anchors| anchors.len()), Some(POSITION_ANCHORS_MAX));
-        assert_eq!(positions.original(1, 2), (1, 1));
-        assert_eq!(positions.original(60_000, 2), (60_000, 2));
+        assert_eq!(positions.original(1, 2), Some((1, 1)));
+        assert_eq!(positions.original(60_000, 2), Some((60_000, 2)));
+        assert_eq!(positions.original(1 << 17, 1), None);
     }
 }

@@ -224,7 +224,10 @@ impl<'js> Decoder<'_, 'js> {
             if matches!(error, Error::Exception) {
                 self.ctx.catch();
             }
-            DecodeError::new("no room in the session for this value")
+            DecodeError {
+                kind: Some(Kind::MemoryLimit),
+                ..DecodeError::new("no room in the session for this value")
+            }
         })
     }
 }

@@ -86,7 +86,7 @@ fn place(stack: &str, positions: &Positions) -> (u32, u32) {
     let mut numbers = first_frame.trim_end_matches(|c: char| !c.is_ascii_digit()).rsplit(':');
     let column = numbers.next().unwrap().parse().unwrap();
     let line = numbers.next().unwrap().parse().unwrap();
-    positions.original(line, column)
+    positions.original(line, column).unwrap()
 }
 
 fn json<'js>(ctx: &Ctx<'js>, value: Value<'js>) -> String {
