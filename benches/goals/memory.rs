@@ -19,6 +19,12 @@ const CONNECTION_BYTES: f64 = 8e3;
 /// Connections that are opened or closed at one time; more would only fill the queue of the listener.
 const AT_ONCE: usize = 32;
 
+/// Sessions before the first look, so that every shard has had some.
+const WARM_UP_SESSIONS: usize = 16;
+
+/// How long the shards get to come to rest after them.
+const WARM_UP_REST: Duration = Duration::from_millis(500);
+
 /// How long a server gets to give memory back after its sessions are closed: it does so only every so often.
 const TIDY_WAIT_MAX: Duration = Duration::from_secs(20);
 
@@ -33,8 +39,9 @@ pub(crate) async fn sessions(scale: Scale) -> Result<Vec<Row>> {
     let count = scale.of(1_000);
     let bare = bare_contexts(count)?;
     let server = Served::scomp()?;
-    // Whatever is made once, at the first use, is no cost of a session.
-    close(open(&server, 1).await?).await?;
+    // Whatever is made once, at the first use, is no cost of a session; nor are the worlds that every shard keeps ready.
+    close(open(&server, WARM_UP_SESSIONS).await?).await?;
+    tokio::time::sleep(WARM_UP_REST).await;
     let before = resident(&server)?;
     let mut clients = open(&server, count).await?;
     let idle = (resident(&server)? - before) / count as f64;
