@@ -3,6 +3,8 @@
 //! A package is a function from its configuration to its handlers, and to where it is reached from outside; the
 //! declaration beside it says what the handlers are.
 
+pub mod a2a;
+pub mod exoclaw;
 pub mod holon;
 pub mod http;
 pub mod kv;
@@ -60,6 +62,8 @@ pub struct BuiltIn {
 
 /// All of them, by name.
 pub const BUILT_IN: &[BuiltIn] = &[
+    BuiltIn { name: "a2a", declaration: include_str!("a2a/declaration.json"), open: a2a::open },
+    BuiltIn { name: "exoclaw", declaration: include_str!("exoclaw/declaration.json"), open: exoclaw::open },
     BuiltIn { name: "holon", declaration: include_str!("holon/declaration.json"), open: holon::open },
     BuiltIn { name: "http", declaration: include_str!("http/declaration.json"), open: http::open },
     BuiltIn { name: "kv", declaration: include_str!("kv/declaration.json"), open: kv::open },

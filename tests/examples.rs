@@ -1,11 +1,12 @@
 //! Runs the examples of the protocols as their first lines say, and compares what they print.
 //!
-//! `examples/<name>/client.js` begins with the two commands, `$`, and the output, `>`. The port in them and in the
-//! example's own files is replaced by a free one.
+//! `examples/<name>/client.js` begins with the two commands, `$`, and the output, `>`. The ports that it names are
+//! replaced by free ones, there and in the example's own files.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
@@ -39,6 +40,11 @@ fn move_to_port(folder: &Path, from: &str, to: u16) {
     }
 }
 
+fn ports_in(text: &str) -> BTreeSet<String> {
+    let behind = text.split("127.0.0.1:").skip(1);
+    behind.map(|rest| rest.chars().take_while(char::is_ascii_digit).collect()).collect()
+}
+
 fn lines_with<'a>(text: &'a str, mark: &'a str) -> impl Iterator<Item = &'a str> {
     text.lines().take_while(|line| line.starts_with("//")).filter_map(move |line| line.strip_prefix(mark))
 }
@@ -55,16 +61,15 @@ fn run(name: &str) {
     let original = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name);
     let root = Folder::with(&[]);
     let copy = Folder::copy_of(&original);
-    std::fs::create_dir_all(root.path().join("examples")).unwrap();
-    std::fs::rename(copy.path(), root.path().join("examples").join(name)).unwrap();
-    let client = std::fs::read_to_string(original.join("client.js")).unwrap();
-    let port =
-        client.split("127.0.0.1:").nth(1).unwrap().split(|c: char| !c.is_ascii_digit()).next().unwrap();
-    let moved = free_port();
-    move_to_port(root.path(), port, moved);
-    let commands: Vec<String> = lines_with(&client, "// $ ")
-        .map(|line| line.replace(&format!(":{port}"), &format!(":{moved}")))
-        .collect();
+    let moved_to = root.path().join("examples").join(name);
+    std::fs::create_dir_all(moved_to.parent().unwrap()).unwrap();
+    std::fs::rename(copy.path(), &moved_to).unwrap();
+    let stated = std::fs::read_to_string(original.join("client.js")).unwrap();
+    for port in ports_in(&stated) {
+        move_to_port(root.path(), &port, free_port());
+    }
+    let client = std::fs::read_to_string(moved_to.join("client.js")).unwrap();
+    let commands: Vec<&str> = lines_with(&client, "// $ ").collect();
     let [serve, evaluate] = &commands[..] else { panic!("expected two commands, got {commands:?}") };
     let mut server = Server(program(serve, root.path()).stdout(Stdio::piped()).spawn().unwrap());
     let mut listening = String::new();
@@ -80,4 +85,19 @@ fn run(name: &str) {
 #[test]
 fn holon() {
     run("holon");
+}
+
+#[test]
+fn a2a() {
+    run("a2a");
+}
+
+#[test]
+fn exoclaw_with_a_script_as_agent() {
+    run("exoclaw/script");
+}
+
+#[test]
+fn exoclaw_with_a_model_as_agent() {
+    run("exoclaw/model");
 }

@@ -1,7 +1,7 @@
 //! holon-web, both ends: scripts serve methods at `/holon` and call the methods of configured peers.
 //!
-//! Every connection is symmetric. Whoever asks, in either direction, is answered by the same [`hub`]; the difference
-//! between a page that came to us and a peer that we dialled is in the [`machine`]'s role.
+//! Every connection is symmetric. Whoever asks, in either direction, is answered by the same hub; the difference
+//! between a page that came to us and a peer that we dialled is in the machine's role.
 
 mod endpoint;
 mod hub;

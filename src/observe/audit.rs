@@ -50,6 +50,24 @@ pub enum Event {
         /// Its id.
         session: String,
     },
+    /// A message went through a gateway, or did not.
+    Message {
+        /// The connection that sent it.
+        client: String,
+        /// Its type.
+        kind: &'static str,
+        /// Its id.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<String>,
+        /// Who it says it is from.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        from: Option<String>,
+        /// Whom it is for.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        agent: Option<String>,
+        /// `ok`, or the name of the error.
+        outcome: &'static str,
+    },
     /// A server binding was called.
     Call {
         /// By whose session.

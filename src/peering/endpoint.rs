@@ -17,6 +17,11 @@ pub trait Endpoint: Send + Sync + 'static {
     /// Longest message that is read.
     fn message_bytes_max(&self) -> usize;
 
+    /// Longest message that is sent, where that is more.
+    fn sent_bytes_max(&self) -> usize {
+        self.message_bytes_max()
+    }
+
     /// Serves one connection to its end.
     fn serve(&self, visit: Visit) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
@@ -58,7 +63,7 @@ pub enum Face {
 pub struct Mount {
     /// An address of its own, such as `127.0.0.1:7200`; without one it is on the server's port.
     pub listen: Option<String>,
-    /// The path.
+    /// The path. `/` on the server's own port is shared with scomp: those who offer the subprotocol come here.
     pub path: String,
     /// Who may come in.
     pub gate: MountGate,

@@ -14,11 +14,11 @@ use tracing::Instrument as _;
 use super::ServerState;
 use super::connection::{self, Terms};
 use super::gate::Refusal;
-use super::{metrics, mounts, upgrade};
+use super::{console, metrics, mounts, upgrade};
 use crate::binding::Principal;
 use crate::observe;
 use crate::observe::audit::Event;
-use crate::transport::SUBPROTOCOL;
+use crate::transport::{MessageSizes, SUBPROTOCOL};
 
 /// The text form of Prometheus.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -26,8 +26,8 @@ const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// The routes of a server, those of its packages among them.
 pub(crate) fn router(state: Arc<ServerState>) -> Router {
     mounts::router(&state, None).merge(
-        Router::new()
-            .route("/", get(scomp))
+        console::router()
+            .route("/", get(root))
             .route("/scomp", get(scomp))
             .route("/healthz", get(|| async { "ok\n" }))
             .route("/readyz", get(ready))
@@ -65,13 +65,21 @@ pub(super) fn noted<T>(state: &ServerState, admitted: Result<T, Refusal>) -> Res
     })
 }
 
+/// The root is ours, but for those who ask for the protocol of a package that is customarily spoken there.
+async fn root(state: State<Arc<ServerState>>, request: Request<Body>) -> Response<Body> {
+    match mounts::at_root(&state, request.headers()) {
+        Some(mount) => mount(request),
+        None => scomp(state, request).await,
+    }
+}
+
 async fn scomp(State(state): State<Arc<ServerState>>, request: Request<Body>) -> Response<Body> {
     let principal = match admit(&state, request.headers()) {
         Ok(principal) => principal,
         Err(refusal) => return refusal.into_response(),
     };
-    let message_bytes_max = state.directory.limits().message_bytes_max;
-    upgrade::accept(request, Some(SUBPROTOCOL), message_bytes_max, move |socket, placed| {
+    let sizes = MessageSizes::both(state.directory.limits().message_bytes_max);
+    upgrade::accept(request, Some(SUBPROTOCOL), sizes, move |socket, placed| {
         let terms = Terms {
             directory: Arc::clone(&state.directory),
             principal,

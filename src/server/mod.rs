@@ -5,6 +5,7 @@
 
 mod capacity;
 mod connection;
+mod console;
 mod gate;
 mod http;
 mod metrics;

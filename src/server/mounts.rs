@@ -19,7 +19,10 @@ use super::gate::Refusal;
 use super::{PAIR_FRAMES_MAX, Server, ServerState, http, upgrade};
 use crate::binding::Principal;
 use crate::peering::{Background, Endpoint, Face, Host, Mount, MountGate, Visit};
-use crate::transport::pair;
+use crate::transport::{MessageSizes, pair};
+
+/// Where scomp itself is spoken on the server's own port.
+const ROOT: &str = "/";
 
 /// What the packages of a server brought along.
 #[derive(Default)]
@@ -72,6 +75,8 @@ impl Server {
 /// The routes of the packages at an address, or on the server's own port.
 pub(super) fn router(state: &Arc<ServerState>, listen: Option<&str>) -> Router {
     let here = state.additions.mounts.iter().filter(|mount| mount.listen.as_deref() == listen);
+    // The root of the server's own port is shared, see `at_root`.
+    let here = here.filter(|mount| listen.is_some() || mount.path != ROOT);
     here.fold(Router::new(), |router, mount| match &mount.face {
         Face::WebSocket(endpoint) => {
             let (state, endpoint, gate) = (Arc::clone(state), Arc::clone(endpoint), mount.gate);
@@ -86,6 +91,24 @@ pub(super) fn router(state: &Arc<ServerState>, listen: Option<&str>) -> Router {
             router.merge(pages.clone().layer(middleware::from_fn_with_state(checked, check)))
         }
     })
+}
+
+/// Serves the package at the root of the server's own port whose subprotocol a client offers.
+pub(super) fn at_root(
+    state: &Arc<ServerState>,
+    headers: &HeaderMap,
+) -> Option<impl FnOnce(Request) -> Response<Body> + use<>> {
+    let at_root = state.additions.mounts.iter().filter(|mount| mount.listen.is_none() && mount.path == ROOT);
+    let (endpoint, gate) = at_root
+        .filter_map(|mount| match &mount.face {
+            Face::WebSocket(endpoint) => Some((Arc::clone(endpoint), mount.gate)),
+            Face::Http(_) => None,
+        })
+        .find(|(endpoint, _)| {
+            endpoint.subprotocol().is_some_and(|name| upgrade::offered(headers, name).is_some())
+        })?;
+    let state = Arc::clone(state);
+    Some(move |request| accept(&state, &endpoint, gate, request))
 }
 
 fn admit(state: &ServerState, gate: MountGate, headers: &HeaderMap) -> Result<Arc<Principal>, Refusal> {
@@ -123,8 +146,12 @@ fn accept(
         number = state.connections.next_number(),
         path = request.uri().path()
     );
-    let (subprotocol, message_bytes_max) = (endpoint.subprotocol(), endpoint.message_bytes_max());
-    upgrade::accept(request, subprotocol, message_bytes_max, move |socket, placed| {
+    let subprotocol = endpoint.subprotocol();
+    let sizes = MessageSizes {
+        read_bytes_max: endpoint.message_bytes_max(),
+        sent_bytes_max: endpoint.sent_bytes_max(),
+    };
+    upgrade::accept(request, subprotocol, sizes, move |socket, placed| {
         let stop = state.stop.clone();
         let visit = Visit { transport: Box::new(socket), principal, query, headers, stop };
         let serve = async move {

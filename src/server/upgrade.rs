@@ -16,7 +16,7 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 
 use super::Placed;
 use crate::runtime::shard::Shard;
-use crate::transport::{WebSocket, config};
+use crate::transport::{MessageSizes, WebSocket, config};
 
 /// An upgraded connection.
 pub(crate) type Upgrade = WebSocket<TokioIo<Upgraded>>;
@@ -26,7 +26,7 @@ pub(crate) type Upgrade = WebSocket<TokioIo<Upgraded>>;
 pub(crate) fn accept<F>(
     mut request: Request<Body>,
     subprotocol: Option<&str>,
-    message_bytes_max: usize,
+    sizes: MessageSizes,
     serve: F,
 ) -> Response<Body>
 where
@@ -43,8 +43,7 @@ where
     tokio::spawn(async move {
         let Ok(upgraded) = upgrade.await else { return };
         let io = TokioIo::new(upgraded);
-        let socket =
-            WebSocketStream::from_raw_socket(io, Role::Server, Some(config(message_bytes_max))).await;
+        let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config(sizes))).await;
         if let Some(shard) = Shard::current() {
             // A shard with no room for one more drops the socket.
             let _ = shard.run(move || serve(WebSocket::new(socket), placed));
@@ -82,7 +81,7 @@ fn check(method: &Method, headers: &HeaderMap) -> Result<String, Response<Body>>
 }
 
 /// The subprotocol in the spelling of the client, which takes no other for an answer.
-fn offered(headers: &HeaderMap, subprotocol: &str) -> Option<HeaderValue> {
+pub(crate) fn offered(headers: &HeaderMap, subprotocol: &str) -> Option<HeaderValue> {
     let mut offers = tokens(headers, &SEC_WEBSOCKET_PROTOCOL);
     let offer = offers.find(|token| token.eq_ignore_ascii_case(subprotocol))?;
     HeaderValue::from_str(offer).ok()

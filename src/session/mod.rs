@@ -365,10 +365,20 @@ impl Directory {
 
     /// Up to `most` sessions with their state.
     pub async fn list(&self, most: usize) -> Vec<Listed> {
+        self.list_where(most, |_| true).await
+    }
+
+    /// Up to `most` sessions of a principal with their state.
+    pub(crate) async fn list_of(&self, principal: &str, most: usize) -> Vec<Listed> {
+        self.list_where(most, |owner| owner == principal).await
+    }
+
+    async fn list_where(&self, most: usize, is_wanted: impl Fn(&str) -> bool) -> Vec<Listed> {
         let handles: Vec<(String, String, bool, SessionHandle)> = self
             .sessions
             .lock()
             .iter()
+            .filter(|(_, entry)| is_wanted(&entry.principal.name))
             .take(most)
             .map(|(id, entry)| {
                 let connected = entry.detached_at.is_none();

@@ -17,7 +17,7 @@ use futures_util::{Sink, Stream};
 pub use pair::{PairEnd, pair};
 pub use stdio::{ChildOutput, Lines, spawn, stdio};
 pub use text::Text;
-pub use websocket::{Dial, SUBPROTOCOL, WebSocket, WebSocketClient, config, dial};
+pub use websocket::{Dial, MessageSizes, SUBPROTOCOL, WebSocket, WebSocketClient, config, dial};
 
 /// Close codes of RFC 6455, and those that this protocol adds.
 pub mod close_code {

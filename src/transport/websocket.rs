@@ -35,14 +35,30 @@ const DISCARDED_BYTES_MAX: usize = 64 << 20;
 /// Input thrown away at one go, before other tasks have a turn.
 const DISCARDED_BYTES_PER_POLL_MAX: usize = 256 << 10;
 
-/// Explicit limits for messages of at most `message_bytes_max`.
-pub fn config(message_bytes_max: usize) -> WebSocketConfig {
+/// How long messages may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MessageSizes {
+    /// Longest that is read.
+    pub read_bytes_max: usize,
+    /// Longest that can be sent.
+    pub sent_bytes_max: usize,
+}
+
+impl MessageSizes {
+    /// The same in both directions.
+    pub fn both(bytes_max: usize) -> Self {
+        Self { read_bytes_max: bytes_max, sent_bytes_max: bytes_max }
+    }
+}
+
+/// Explicit limits for messages of these sizes.
+pub fn config(sizes: MessageSizes) -> WebSocketConfig {
     WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER_BYTES)
         .write_buffer_size(WRITE_BUFFER_BYTES)
-        .max_write_buffer_size(WRITE_BUFFER_BYTES + message_bytes_max + CONTROL_BYTES)
-        .max_message_size(Some(message_bytes_max))
-        .max_frame_size(Some(message_bytes_max))
+        .max_write_buffer_size(WRITE_BUFFER_BYTES + sizes.sent_bytes_max + CONTROL_BYTES)
+        .max_message_size(Some(sizes.read_bytes_max))
+        .max_frame_size(Some(sizes.read_bytes_max))
 }
 
 /// A WebSocket as a transport.
@@ -102,7 +118,7 @@ async fn upgrade(
     if let Some(subprotocol) = subprotocol {
         request = request.with_sub_protocol(subprotocol);
     }
-    let (no_delay, config) = (true, config(to.message_bytes_max));
+    let (no_delay, config) = (true, config(MessageSizes::both(to.message_bytes_max)));
     let (stream, _) = connect_async_with_config(request, Some(config), no_delay).await?;
     Ok(stream)
 }

@@ -7,7 +7,7 @@ use rustls::{ClientConfig, RootCertStore};
 use scomp::client::Client;
 use scomp::server::settings::TlsSettings;
 use scomp::server::{Tls, TlsError};
-use scomp::transport::{WebSocket, config};
+use scomp::transport::{MessageSizes, WebSocket, config};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -44,10 +44,13 @@ async fn scomp_is_spoken_over_tls_and_plain_text_is_not() {
     assert_eq!(status(&answer), "200");
 
     let request = "wss://localhost/";
-    let (socket, _) =
-        tokio_tungstenite::client_async_with_config(request, dial().await, Some(config(1 << 20)))
-            .await
-            .unwrap();
+    let (socket, _) = tokio_tungstenite::client_async_with_config(
+        request,
+        dial().await,
+        Some(config(MessageSizes::both(1 << 20))),
+    )
+    .await
+    .unwrap();
     let client = Client::builder().connect_transport(WebSocket::new(socket)).await.unwrap();
     assert_eq!(client.eval("6 * 7").await.unwrap().value, 42);
 

@@ -76,8 +76,14 @@ impl Running {
 
     /// Starts a server with the packages and services of a folder, as `--bindings` does.
     pub async fn folder(folder: &Path) -> Self {
-        let loaded =
-            scomp::binding::loader::load(folder, &scomp::binding::loader::environment()).await.unwrap();
+        Self::folder_with(folder, []).await
+    }
+
+    /// The same with something more in the environment that configurations are filled from.
+    pub async fn folder_with<const N: usize>(folder: &Path, variables: [(&str, &str); N]) -> Self {
+        let mut environment = scomp::binding::loader::environment();
+        environment.extend(variables.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let loaded = scomp::binding::loader::load(folder, &environment).await.unwrap();
         let services = loaded.services.clone();
         let server = Server::builder().loaded(loaded).shards(2).build().unwrap();
         server.start(services);

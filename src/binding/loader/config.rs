@@ -1,7 +1,7 @@
 //! The configuration of a package: filled from the environment, then held against the package's schemas.
 //!
-//! Secrets stay out of declaration files: a string says `${NAME}`, and the environment says what that is. The schema
-//! sees the filled value, because that is what the handlers get.
+//! Secrets stay out of declaration files: a string says `${NAME}`, and the environment says what that is. What may be
+//! left out there says `${NAME:-otherwise}`. The schema sees the filled value, because that is what the handlers get.
 
 use serde_json::{Map, Value};
 
@@ -59,7 +59,14 @@ fn filled_text(text: &str, path: &str, env: &Environment, problems: &mut Problem
             problems.add(path, "`${` has no `}`");
             return out;
         };
-        match env.get(name) {
+        let (name, otherwise) = match name.split_once(":-") {
+            Some((name, otherwise)) => (name, Some(otherwise)),
+            None => (name, None),
+        };
+        // As in a shell, an empty value is none where there is another.
+        let stated =
+            env.get(name).map(String::as_str).filter(|value| otherwise.is_none() || !value.is_empty());
+        match stated.or(otherwise) {
             Some(value) => out.push_str(value),
             None => problems.add(path, format!("the environment has no `{name}`")),
         }
@@ -76,8 +83,10 @@ mod tests {
     use std::path::Path;
 
     fn check(stated: &Value, schema: &Value) -> Result<Value, Vec<(String, String)>> {
-        let env =
-            Environment::from([("TOKEN".to_owned(), "s3${X}".to_owned()), ("N".to_owned(), "7".to_owned())]);
+        let env = Environment::from(
+            [("TOKEN", "s3${X}"), ("N", "7"), ("EMPTY", "")]
+                .map(|(name, value)| (name.to_owned(), value.to_owned())),
+        );
         let mut problems = Problems::of(Path::new("a.json"));
         let config = checked(Some(stated), std::iter::once(schema), &env, &mut problems);
         config.ok_or_else(|| {
@@ -89,6 +98,21 @@ mod tests {
     fn names_are_filled_everywhere_and_values_not_looked_at_again() {
         let stated = json!({"a": ["x ${TOKEN} ${N}", 1], "b": {"c": "$N {N}"}});
         assert_eq!(check(&stated, &json!(true)), Ok(json!({"a": ["x s3${X} 7", 1], "b": {"c": "$N {N}"}})));
+    }
+
+    #[test]
+    fn what_is_missing_or_empty_is_what_it_is_otherwise() {
+        let stated = json!([
+            "${N:-8}",
+            "${NOPE:-http://a:1/}x",
+            "${NOPE:-}",
+            "${EMPTY:-e}",
+            "${EMPTY}",
+            "${NOPE:-a:-b}"
+        ]);
+        assert_eq!(check(&stated, &json!(true)), Ok(json!(["7", "http://a:1/x", "", "e", "", "a:-b"])));
+        let problems = check(&json!("${:-x} ${NOPE-x}"), &json!(true)).unwrap_err();
+        assert_eq!(problems[0].1, "the environment has no `NOPE-x`");
     }
 
     #[test]

@@ -1,0 +1,102 @@
+//! The token of a gateway: the word itself, or a JWT that was signed with it.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::hmac;
+use serde_json::Value;
+use subtle::ConstantTimeEq as _;
+
+use super::codes::{ErrorCode, Refusal};
+
+/// What a client must know. Only hashes are compared, so that time tells nothing of it.
+pub(crate) struct Token {
+    key: hmac::Key,
+    proof: hmac::Tag,
+}
+
+impl Token {
+    /// The token of the configuration.
+    pub(crate) fn new(secret: &str) -> Self {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
+        let proof = hmac::sign(&key, secret.as_bytes());
+        Self { key, proof }
+    }
+
+    /// Whether what a client shows will do.
+    pub(crate) fn check(&self, shown: &str, now_ms: u64) -> Result<(), Refusal> {
+        let tag = hmac::sign(&self.key, shown.as_bytes());
+        if bool::from(tag.as_ref().ct_eq(self.proof.as_ref())) {
+            return Ok(());
+        }
+        let claims = self.claims(shown).ok_or_else(|| Refusal::new(ErrorCode::AuthFailed, "wrong token"))?;
+        let seconds = |claim: &str| claims.get(claim).and_then(Value::as_f64).map(|seconds| seconds * 1000.0);
+        let now = now_ms as f64;
+        if seconds("nbf").is_some_and(|begins| now < begins) {
+            return Err(Refusal::new(ErrorCode::AuthFailed, "the token is not valid yet"));
+        }
+        if seconds("exp").is_some_and(|ends| now >= ends) {
+            return Err(Refusal::new(ErrorCode::TokenExpired, "the token has expired"));
+        }
+        Ok(())
+    }
+
+    /// The claims of a JWT with a good signature. The signature comes first: what is in a forged one is of no interest.
+    fn claims(&self, shown: &str) -> Option<Value> {
+        let (signed, signature) = shown.rsplit_once('.')?;
+        let (header, claims) = signed.split_once('.')?;
+        let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
+        hmac::verify(&self.key, signed.as_bytes(), &signature).ok()?;
+        let header: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(header).ok()?).ok()?;
+        (header.get("alg")?.as_str()? == "HS256").then_some(())?;
+        let claims: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?;
+        claims.is_object().then_some(claims)
+    }
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn jwt(secret: &str, header: &Value, claims: &Value) -> String {
+        let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let signed = format!("{}.{}", part(header), part(claims));
+        let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
+        format!("{signed}.{}", URL_SAFE_NO_PAD.encode(hmac::sign(&key, signed.as_bytes())))
+    }
+
+    fn outcome(shown: &str) -> Result<(), &'static str> {
+        Token::new("secret-token").check(shown, 1_000_000).map_err(|refusal| refusal.code.name())
+    }
+
+    #[test]
+    fn the_word_itself_will_do_and_no_other() {
+        assert_eq!(outcome("secret-token"), Ok(()));
+        for wrong in ["", "secret-toke", "secret-token ", "Secret-token", "a.b.c", "..", "."] {
+            assert_eq!(outcome(wrong), Err("AUTH_FAILED"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_signed_token_will_do_until_it_expires() {
+        let header = json!({"alg": "HS256", "typ": "JWT"});
+        assert_eq!(outcome(&jwt("secret-token", &header, &json!({"sub": "x"}))), Ok(()));
+        assert_eq!(outcome(&jwt("secret-token", &header, &json!({"exp": 1001}))), Ok(()));
+        assert_eq!(outcome(&jwt("secret-token", &header, &json!({"exp": 1000}))), Err("TOKEN_EXPIRED"));
+        assert_eq!(outcome(&jwt("secret-token", &header, &json!({"nbf": 1001}))), Err("AUTH_FAILED"));
+    }
+
+    #[test]
+    fn a_forged_token_is_wrong_before_it_is_old() {
+        let header = json!({"alg": "HS256"});
+        assert_eq!(outcome(&jwt("another", &header, &json!({"exp": 1}))), Err("AUTH_FAILED"));
+        assert_eq!(outcome(&jwt("secret-token", &json!({"alg": "none"}), &json!({}))), Err("AUTH_FAILED"));
+        assert_eq!(outcome(&jwt("secret-token", &header, &json!([]))), Err("AUTH_FAILED"));
+    }
+}

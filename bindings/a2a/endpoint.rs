@@ -1,0 +1,136 @@
+//! A socket of the gateway: texts go to its thread, and what it has for us comes back.
+
+use std::pin::Pin;
+use std::time::Instant;
+
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+use tokio::sync::mpsc;
+
+use super::ConnectionId;
+use super::codes::{ErrorCode, Refusal};
+use super::driver::{DELIVERIES_QUEUED_MAX, Delivery, GatewayHandle, Input, Outlet, now_ms};
+use super::journal::JOURNAL_BYTES_MAX;
+use super::machine::Arrival;
+use super::wire;
+use crate::peering::{Conversation, Endpoint, Out, Visit, pump};
+
+/// The WebSocket subprotocol.
+pub(crate) const SUBPROTOCOL: &str = "a2a-v1";
+
+/// The header with which agents of the older gateway say who they are.
+const AGENT_HEADER: &str = "x-agent-id";
+
+/// Longest message that is sent: all entries of a full workspace, and a little around them.
+pub(crate) const SENT_BYTES_MAX: usize = JOURNAL_BYTES_MAX as usize + (1 << 20);
+
+/// Where clients come in.
+#[derive(Debug)]
+pub(crate) struct GatewayEndpoint {
+    pub(crate) gateway: GatewayHandle,
+    pub(crate) message_bytes_max: usize,
+}
+
+impl Endpoint for GatewayEndpoint {
+    fn subprotocol(&self) -> Option<&'static str> {
+        Some(SUBPROTOCOL)
+    }
+
+    fn message_bytes_max(&self) -> usize {
+        self.message_bytes_max
+    }
+
+    /// The longest answer is a whole session.
+    fn sent_bytes_max(&self) -> usize {
+        SENT_BYTES_MAX
+    }
+
+    fn serve(&self, visit: Visit) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let gateway = self.gateway.clone();
+        Box::pin(async move {
+            let arrival = arrival(visit.query.as_deref(), &visit.headers);
+            let (deliveries_tx, mut deliveries_rx) = mpsc::channel(DELIVERIES_QUEUED_MAX);
+            let stop = visit.stop.child_token();
+            let outlet = Outlet { deliveries_tx, overrun: stop.clone() };
+            let Ok(id) = gateway.open(arrival, outlet).await else { return };
+            let mut client = Client { gateway: gateway.clone(), id };
+            let mut transport = visit.transport;
+            pump(&mut transport, &mut client, &mut deliveries_rx, &stop).await;
+            // Said here and not in the conversation, because this can wait for room.
+            let _ = gateway.send(Input::End { id }).await;
+        })
+    }
+}
+
+/// What a connection says of itself before its first frame.
+fn arrival(query: Option<&str>, headers: &HeaderMap) -> Arrival {
+    let in_query = |wanted: &str| {
+        let pairs = url::form_urlencoded::parse(query?.as_bytes());
+        pairs.into_iter().find(|(name, _)| name == wanted).map(|(_, value)| value.into_owned())
+    };
+    let in_header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let bearer = in_header(AUTHORIZATION.as_str()).and_then(|value| value.strip_prefix("Bearer "));
+    Arrival {
+        token: in_query("token").or_else(|| bearer.map(str::to_owned)),
+        agent: in_query("agentId").or_else(|| in_header(AGENT_HEADER).map(str::to_owned)),
+        ..Arrival::default()
+    }
+}
+
+struct Client {
+    gateway: GatewayHandle,
+    id: ConnectionId,
+}
+
+impl Client {
+    /// Under a load that the gateway cannot take, it says so rather than keep everything.
+    fn answer_busy(out: &mut Out) {
+        let refusal = Refusal::new(ErrorCode::AgentBusy, "the gateway has too much to do");
+        out.send(wire::error(&refusal, None, now_ms()).to_string());
+    }
+}
+
+impl Conversation for Client {
+    type Command = Delivery;
+
+    fn on_open(&mut self, _: Instant, _: &mut Out) {}
+
+    fn on_text(&mut self, text: &str, _: Instant, out: &mut Out) {
+        if !self.gateway.try_text(self.id, text) {
+            Self::answer_busy(out);
+        }
+    }
+
+    fn on_binary(&mut self, out: &mut Out) {
+        if self.gateway.try_send(Input::Binary { id: self.id }).is_err() {
+            Self::answer_busy(out);
+        }
+    }
+
+    fn on_command(&mut self, delivery: Delivery, _: Instant, out: &mut Out) {
+        match delivery {
+            Delivery::Frame(frame) => out.send(frame.to_string()),
+            Delivery::Close { code, reason } => out.close(code, reason),
+        }
+    }
+
+    fn on_end(&mut self, _: Instant) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_comes_may_say_who_it_is_in_the_address_or_in_headers() {
+        let none = HeaderMap::new();
+        let said = arrival(Some("token=a%20b&agentId=coder"), &none);
+        assert_eq!((said.token.as_deref(), said.agent.as_deref()), (Some("a b"), Some("coder")));
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, "Bearer t".parse().unwrap());
+        headers.insert(AGENT_HEADER, "alpha".parse().unwrap());
+        let said = arrival(None, &headers);
+        assert_eq!((said.token.as_deref(), said.agent.as_deref()), (Some("t"), Some("alpha")));
+        assert_eq!(arrival(None, &none).token, None);
+    }
+}

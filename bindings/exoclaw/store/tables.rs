@@ -1,0 +1,262 @@
+//! The tables and the statements on them.
+//!
+//! Everything is bounded by forgetting what is oldest: sessions, the turns of one, the facts of an account, the record
+//! of calls. What was used is also kept as sums, so that a budget is three lookups however much there was.
+
+use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
+use serde::Serialize;
+
+use super::{Fact, Spent, Used};
+use crate::bindings::exoclaw::budget::Periods;
+use crate::bindings::exoclaw::route::SessionId;
+
+/// Sessions that are remembered. Names come from clients, so somebody may make up any number.
+pub(super) const SESSIONS_MAX: u64 = 100_000;
+
+/// Turns of one session that are remembered: more than any window, and a long read.
+pub(super) const TURNS_PER_SESSION_MAX: usize = 1000;
+
+/// Facts of one account that are remembered.
+pub(super) const FACTS_PER_ACCOUNT_MAX: usize = 200;
+
+/// Calls of models that stay on record, one by one. The sums know of all.
+pub(super) const CALLS_RECORDED_MAX: i64 = 1_000_000;
+
+const TABLES: &str = "
+    CREATE TABLE IF NOT EXISTS sessions (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        agent TEXT NOT NULL, channel TEXT NOT NULL, account TEXT NOT NULL, peer TEXT NOT NULL,
+        used_at INTEGER NOT NULL, tokens INTEGER NOT NULL DEFAULT 0,
+        UNIQUE (agent, channel, account, peer)
+    );
+    CREATE INDEX IF NOT EXISTS sessions_by_use ON sessions (used_at);
+    CREATE TABLE IF NOT EXISTS turns (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
+        at INTEGER NOT NULL, user TEXT NOT NULL, assistant TEXT NOT NULL
+    );
+    CREATE INDEX IF NOT EXISTS turns_by_session ON turns (session, id);
+    CREATE TABLE IF NOT EXISTS facts (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        channel TEXT NOT NULL, account TEXT NOT NULL, subject TEXT NOT NULL, value TEXT NOT NULL,
+        UNIQUE (channel, account, subject)
+    );
+    CREATE TABLE IF NOT EXISTS calls (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        at INTEGER NOT NULL, session TEXT NOT NULL, agent TEXT NOT NULL, model TEXT NOT NULL,
+        input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL
+    );
+    CREATE TABLE IF NOT EXISTS spent (
+        period TEXT NOT NULL, number INTEGER NOT NULL, tokens INTEGER NOT NULL, PRIMARY KEY (period, number)
+    ) WITHOUT ROWID;
+";
+
+/// A message and what was answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Turn {
+    pub(crate) at: i64,
+    pub(crate) user: String,
+    pub(crate) assistant: String,
+}
+
+/// A session as it is listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub(crate) session: SessionId,
+    pub(crate) turns: u64,
+    pub(crate) tokens: u64,
+    pub(crate) used_at: i64,
+}
+
+pub(super) fn prepare(connection: &Connection) -> rusqlite::Result<()> {
+    // Readers of the file beside us (a backup) do not stop us then, and a commit is one write.
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.execute_batch(TABLES)
+}
+
+pub(super) fn touch(connection: &mut Connection, session: &SessionId, seconds: i64) -> rusqlite::Result<()> {
+    let transaction = connection.transaction()?;
+    enter(&transaction, session, seconds)?;
+    transaction.commit()
+}
+
+/// The row of a session, which may be new. Then the one that was used least lately may have to go.
+fn enter(transaction: &Transaction<'_>, session: &SessionId, seconds: i64) -> rusqlite::Result<i64> {
+    if let Some(row) = row_of(transaction, session)? {
+        let mut update =
+            transaction.prepare_cached("UPDATE sessions SET used_at = max(used_at, ?2) WHERE id = ?1")?;
+        update.execute(params![row, seconds])?;
+        return Ok(row);
+    }
+    if count_sessions(transaction)? >= SESSIONS_MAX {
+        let oldest = "DELETE FROM sessions WHERE id = (SELECT id FROM sessions ORDER BY used_at, id LIMIT 1)";
+        transaction.prepare_cached(oldest)?.execute([])?;
+    }
+    let mut insert = transaction.prepare_cached(
+        "INSERT INTO sessions (agent, channel, account, peer, used_at) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?;
+    insert.insert(params![session.agent, session.channel, session.account, session.peer, seconds])
+}
+
+fn row_of(connection: &Connection, session: &SessionId) -> rusqlite::Result<Option<i64>> {
+    let mut select = connection.prepare_cached(
+        "SELECT id FROM sessions WHERE agent = ?1 AND channel = ?2 AND account = ?3 AND peer = ?4",
+    )?;
+    let names = params![session.agent, session.channel, session.account, session.peer];
+    select.query_row(names, |row| row.get(0)).optional()
+}
+
+pub(super) fn turns(
+    connection: &Connection,
+    session: &SessionId,
+    limit: usize,
+) -> rusqlite::Result<Vec<Turn>> {
+    let Some(row) = row_of(connection, session)? else {
+        return Ok(Vec::new());
+    };
+    let mut select = connection.prepare_cached(
+        "SELECT at, user, assistant FROM turns WHERE session = ?1 ORDER BY id DESC LIMIT ?2",
+    )?;
+    let turn = |row: &Row<'_>| Ok(Turn { at: row.get(0)?, user: row.get(1)?, assistant: row.get(2)? });
+    let mut turns =
+        select.query_map(params![row, as_limit(limit)], turn)?.collect::<rusqlite::Result<Vec<_>>>()?;
+    turns.reverse();
+    Ok(turns)
+}
+
+pub(super) fn keep_turn(
+    connection: &mut Connection,
+    session: &SessionId,
+    turn: &Turn,
+    facts: &[Fact],
+) -> rusqlite::Result<()> {
+    let transaction = connection.transaction()?;
+    let row = enter(&transaction, session, turn.at)?;
+    transaction
+        .prepare_cached("INSERT INTO turns (session, at, user, assistant) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![row, turn.at, turn.user, turn.assistant])?;
+    let old = "DELETE FROM turns WHERE session = ?1 AND id <= \
+               (SELECT id FROM turns WHERE session = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)";
+    transaction.prepare_cached(old)?.execute(params![row, as_limit(TURNS_PER_SESSION_MAX)])?;
+    keep_facts(&transaction, session, facts)?;
+    transaction.commit()
+}
+
+/// A fact of the same subject is replaced, and is the newest then.
+fn keep_facts(transaction: &Transaction<'_>, session: &SessionId, facts: &[Fact]) -> rusqlite::Result<()> {
+    let (channel, account) = (&session.channel, &session.account);
+    let mut insert = transaction.prepare_cached(
+        "INSERT OR REPLACE INTO facts (channel, account, subject, value) VALUES (?1, ?2, ?3, ?4)",
+    )?;
+    for fact in facts {
+        insert.execute(params![channel, account, fact.subject, fact.value])?;
+    }
+    let old = "DELETE FROM facts WHERE channel = ?1 AND account = ?2 AND id <= \
+               (SELECT id FROM facts WHERE channel = ?1 AND account = ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3)";
+    transaction.prepare_cached(old)?.execute(params![channel, account, as_limit(FACTS_PER_ACCOUNT_MAX)])?;
+    Ok(())
+}
+
+pub(super) fn facts(connection: &Connection, channel: &str, account: &str) -> rusqlite::Result<Vec<Fact>> {
+    let mut select = connection.prepare_cached(
+        "SELECT subject, value FROM facts WHERE channel = ?1 AND account = ?2 ORDER BY id DESC",
+    )?;
+    let fact = |row: &Row<'_>| Ok(Fact { subject: row.get(0)?, value: row.get(1)? });
+    select.query_map(params![channel, account], fact)?.collect()
+}
+
+pub(super) fn clear(connection: &Connection, session: &SessionId) -> rusqlite::Result<usize> {
+    match row_of(connection, session)? {
+        Some(row) => connection.prepare_cached("DELETE FROM turns WHERE session = ?1")?.execute([row]),
+        None => Ok(0),
+    }
+}
+
+pub(super) fn count_sessions(connection: &Connection) -> rusqlite::Result<u64> {
+    let mut count = connection.prepare_cached("SELECT count(*) FROM sessions")?;
+    count.query_row([], |row| as_count(row, 0))
+}
+
+pub(super) fn sessions(connection: &Connection, limit: usize) -> rusqlite::Result<Vec<Listed>> {
+    let mut select = connection.prepare_cached(
+        "SELECT agent, channel, account, peer, used_at, tokens,
+                (SELECT count(*) FROM turns WHERE turns.session = sessions.id)
+         FROM sessions ORDER BY used_at DESC, id DESC LIMIT ?1",
+    )?;
+    let listed = |row: &Row<'_>| {
+        let session =
+            SessionId { agent: row.get(0)?, channel: row.get(1)?, account: row.get(2)?, peer: row.get(3)? };
+        Ok(Listed { session, used_at: row.get(4)?, tokens: as_count(row, 5)?, turns: as_count(row, 6)? })
+    };
+    select.query_map([as_limit(limit)], listed)?.collect()
+}
+
+pub(super) fn spend(connection: &mut Connection, spent: &Spent) -> rusqlite::Result<()> {
+    let transaction = connection.transaction()?;
+    let (input, output) = (as_integer(spent.usage.input_tokens), as_integer(spent.usage.output_tokens));
+    let mut record = transaction.prepare_cached(
+        "INSERT INTO calls (at, session, agent, model, input_tokens, output_tokens) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?;
+    let session = spent.session.to_string();
+    let call =
+        record.insert(params![spent.seconds, session, spent.session.agent, spent.model, input, output])?;
+    drop(record);
+    transaction.prepare_cached("DELETE FROM calls WHERE id <= ?1")?.execute([call - CALLS_RECORDED_MAX])?;
+    let total = as_integer(spent.usage.total());
+    let row = enter(&transaction, &spent.session, spent.seconds)?;
+    let add = format!("UPDATE sessions SET tokens = {} WHERE id = ?1", capped_sum("tokens", "?2"));
+    transaction.prepare_cached(&add)?.execute(params![row, total])?;
+    let periods = Periods::at(spent.seconds);
+    let add = format!(
+        "INSERT INTO spent VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET tokens = {}",
+        capped_sum("tokens", "excluded.tokens")
+    );
+    for (period, number) in [("day", periods.day), ("month", periods.month)] {
+        transaction.prepare_cached(&add)?.execute(params![period, number, total])?;
+    }
+    transaction.commit()
+}
+
+/// A provider may report anything; a sum that no longer fits an integer would become a float.
+fn capped_sum(one: &str, other: &str) -> String {
+    let most = i64::MAX;
+    format!("CASE WHEN {one} > {most} - {other} THEN {most} ELSE {one} + {other} END")
+}
+
+pub(super) fn used(
+    connection: &Connection,
+    session: Option<&SessionId>,
+    seconds: i64,
+) -> rusqlite::Result<Used> {
+    let periods = Periods::at(seconds);
+    let mut select =
+        connection.prepare_cached("SELECT tokens FROM spent WHERE period = ?1 AND number = ?2")?;
+    let mut of_period = |period: &str, number: i64| {
+        select
+            .query_row(params![period, number], |row| as_count(row, 0))
+            .optional()
+            .map(Option::unwrap_or_default)
+    };
+    let (daily, monthly) = (of_period("day", periods.day)?, of_period("month", periods.month)?);
+    let row = session.map(|session| row_of(connection, session)).transpose()?.flatten();
+    let mut select = connection.prepare_cached("SELECT tokens FROM sessions WHERE id = ?1")?;
+    let session = select.query_row([row], |row| as_count(row, 0)).optional()?.unwrap_or_default();
+    Ok(Used { session, daily, monthly })
+}
+
+fn as_limit(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+fn as_integer(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn as_count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    row.get::<_, i64>(column).map(|count| u64::try_from(count).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+// Opens a connection and shakes hands; then carries texts between the socket and its peer until either ends.
+
+import { ConnectionError, RemoteError, ScompError } from './errors.js';
+import { tell } from './hooks.js';
+import { Peer } from './peer.js';
+import type { PeerHandler } from './peer.js';
+import { isRecord } from './rpc.js';
+import { subprotocols } from './socket.js';
+import type { SocketConstructor, SocketLike } from './socket.js';
+
+/** How long upgrade and handshake may take together: longer than any network needs, short of a person's patience. */
+export const OPENING_MS_MAX = 15_000;
+
+/** How long a server has to answer our goodbye. */
+export const FAREWELL_MS_MAX = 2_000;
+
+/** Proof of a session, to come back to it. It changes at every handshake. */
+export interface Ticket {
+  id: string;
+  token: string;
+}
+
+/** A binding as either side declares it. */
+export interface Declaration {
+  name: string;
+  description?: string;
+  input?: unknown;
+  output?: unknown;
+  effects?: string[];
+  hints?: unknown;
+}
+
+/** The server's answer to the handshake. */
+export interface Welcome {
+  ticket: Ticket;
+  resumed: boolean;
+  ttlMs: number;
+  bindings: Declaration[];
+  metadata: Record<string, unknown>;
+}
+
+export interface Dial {
+  url: string;
+  token: string | undefined;
+  Socket: SocketConstructor;
+  declarations: Declaration[];
+  handlers: ReadonlyMap<string, PeerHandler>;
+  onFrame: ((direction: 'in' | 'out', text: string) => void) | undefined;
+}
+
+export interface Ended {
+  code: number;
+  reason: string;
+}
+
+export class Connection {
+  readonly peer: Peer;
+  private readonly socket: SocketLike;
+  private readonly opened: Promise<void>;
+  /** Settles when the socket is gone, however that comes. */
+  readonly ended: Promise<Ended>;
+  /** Whether something arrived since this was last set to false. */
+  heard = true;
+  /** Whether it ended; whoever holds it may not have been told yet. */
+  isOver = false;
+  private endNow!: (ended: Ended) => void;
+
+  private constructor(dial: Dial) {
+    const { onFrame } = dial;
+    const socket = new dial.Socket(dial.url, subprotocols(dial.token));
+    this.socket = socket;
+    this.peer = new Peer((text) => {
+      tell(onFrame, 'out', text);
+      socket.send(text);
+    }, dial.handlers);
+    this.ended = new Promise((resolve) => (this.endNow = resolve));
+    this.opened = new Promise((resolve, reject) => {
+      let trouble = '';
+      socket.onopen = () => resolve();
+      socket.onmessage = ({ data }: { data: unknown }) => {
+        // What comes after we gave up belongs to nobody: the next connection speaks for the session.
+        if (typeof data !== 'string' || this.isOver) return;
+        this.heard = true;
+        tell(onFrame, 'in', data);
+        this.peer.onText(data);
+      };
+      socket.onerror = ({ message }: { message?: string }) => (trouble = message ?? '');
+      socket.onclose = ({ code, reason }: { code: number; reason: string }) => {
+        const why = reason !== '' ? reason : trouble;
+        reject(new ConnectionError('Closed', `cannot connect to ${dial.url}${why === '' ? '' : `: ${why}`}`, code));
+        this.finish({ code, reason: why });
+      };
+    });
+  }
+
+  /** Connects and shakes hands. With `anew`, a session that is gone is replaced by a new one. */
+  static async open(dial: Dial, ticket: Ticket | undefined, anew: boolean): Promise<[Connection, Welcome]> {
+    const connection = new Connection(dial);
+    const timer = setTimeout(() => connection.abandon(1006, 'the handshake took too long'), OPENING_MS_MAX);
+    try {
+      await connection.opened;
+      return [connection, await connection.shakeHands(dial.declarations, ticket, anew)];
+    } catch (error) {
+      connection.close();
+      throw error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  private async shakeHands(bindings: Declaration[], ticket: Ticket | undefined, anew: boolean): Promise<Welcome> {
+    const metadata = { client: { name: 'scomp-client', version: '0.1.0' } };
+    const params = { protocol: '0.1', bindings, metadata, ...(ticket === undefined ? {} : { session: ticket }) };
+    try {
+      return readWelcome(await this.peer.request('handshake', params).answer);
+    } catch (error) {
+      const isGone = error instanceof RemoteError && error.kind === 'SessionRefused';
+      if (!isGone || ticket === undefined || !anew) throw error;
+      return this.shakeHands(bindings, undefined, false);
+    }
+  }
+
+  /** Says goodbye, and leaves without an answer if none comes. */
+  close(): void {
+    this.socket.close(1000);
+    const timer = setTimeout(() => this.abandon(1000, 'closed'), FAREWELL_MS_MAX);
+    void this.ended.then(() => clearTimeout(timer));
+  }
+
+  /** Gives a connection up that may never say that it is over. */
+  abandon(code: number, reason: string): void {
+    this.socket.close();
+    // Where there is such a thing: a socket that waits for an answer keeps a program of Node alive.
+    (this.socket as { terminate?: () => void }).terminate?.();
+    this.finish({ code, reason });
+  }
+
+  private finish(ended: Ended): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    const why = ended.reason === '' ? '' : `: ${ended.reason}`;
+    this.peer.end(new ConnectionError('ConnectionLost', `the connection ended (${ended.code})${why}`, ended.code));
+    this.endNow(ended);
+  }
+}
+
+function readWelcome(result: unknown): Welcome {
+  const metadata = isRecord(result) ? result['metadata'] : undefined;
+  const session = isRecord(metadata) ? metadata['session'] : undefined;
+  if (!isRecord(result) || !isRecord(metadata) || typeof result['sessionId'] !== 'string') {
+    throw new ScompError('BadAnswer', 'the answer to the handshake is malformed');
+  }
+  const { token, resumed, ttlMs } = isRecord(session) ? session : {};
+  return {
+    ticket: { id: result['sessionId'], token: String(token ?? '') },
+    resumed: resumed === true,
+    ttlMs: typeof ttlMs === 'number' ? ttlMs : 0,
+    bindings: Array.isArray(result['bindings']) ? (result['bindings'] as Declaration[]) : [],
+    metadata,
+  };
+}

@@ -1,0 +1,81 @@
+//! The web console: a page built from `js/console`, and the list of sessions that it shows.
+//!
+//! The page is part of the binary and is given to everybody, for it holds no secret; it asks for a token when the
+//! server wants one. What it shows comes over the same ways in as for any other client, so it can do nothing that its
+//! principal cannot.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, Response, StatusCode};
+use axum::response::{IntoResponse, Redirect};
+use axum::routing::get;
+use serde_json::json;
+
+use super::{ServerState, http};
+
+/// Sessions in one answer. More than a person reads, few enough that asking each of them stays cheap.
+const SESSIONS_LISTED_MAX: usize = 200;
+
+/// How long sessions have to say how they are. One on a shard that is lost never says it.
+const LIST_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// Only what this server sends runs, and the page talks to this server alone. Styles that scripts set are no inline
+/// styles, so the editor needs no exception.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+     require-trusted-types-for 'script'; trusted-types 'none'";
+
+const PAGE: &str = include_str!("../../js/console/dist/index.html");
+const SCRIPT: &str = include_str!("../../js/console/dist/console.js");
+const STYLE: &str = include_str!("../../js/console/dist/console.css");
+const LICENSES: &str = include_str!("../../js/console/dist/licenses.txt");
+
+/// The routes of the console.
+pub(super) fn router() -> Router<Arc<ServerState>> {
+    Router::new()
+        .route("/console", get(|| async { file("text/html; charset=utf-8", PAGE) }))
+        // The page names its files relative to where it is, so it is at one place only.
+        .route("/console/", get(|| async { Redirect::permanent("../console") }))
+        .route("/console/console.js", get(|| async { file("text/javascript; charset=utf-8", SCRIPT) }))
+        .route("/console/console.css", get(|| async { file("text/css; charset=utf-8", STYLE) }))
+        .route("/console/licenses.txt", get(|| async { file("text/plain; charset=utf-8", LICENSES) }))
+        .route("/console/sessions", get(sessions))
+}
+
+fn file(content_type: &'static str, text: &'static str) -> Response<Body> {
+    let headers = [
+        (CONTENT_TYPE, content_type),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
+        // A new server may bring a new page under the same names.
+        (CACHE_CONTROL, "no-cache"),
+    ];
+    (headers, text).into_response()
+}
+
+/// The sessions of whoever asks.
+async fn sessions(State(state): State<Arc<ServerState>>, headers: HeaderMap) -> Response<Body> {
+    let principal = match http::admit(&state, &headers) {
+        Ok(principal) => principal,
+        Err(refusal) => return refusal.into_response(),
+    };
+    let list = state.directory.list_of(&principal.name, SESSIONS_LISTED_MAX);
+    match tokio::time::timeout(LIST_WAIT_MAX, list).await {
+        Ok(listed) => {
+            let answer = json!({"principal": principal.name, "sessions": listed});
+            let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
+            (headers, answer.to_string()).into_response()
+        }
+        Err(_elapsed) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "The sessions did not answer in time.\n").into_response()
+        }
+    }
+}
