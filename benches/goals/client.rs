@@ -130,9 +130,12 @@ impl Client {
             let mut next = Some(self.socket.next().await);
             while let Some(message) = next {
                 let message = message.context("the server closed the connection")??;
-                check(message.to_text()?, expected)?;
-                received += 1;
-                self.feed_eval(&mut unsent).await?;
+                // A ping of a server that was idle while others had their turn is no answer.
+                if let Message::Text(answer) = message {
+                    check(&answer, expected)?;
+                    received += 1;
+                    self.feed_eval(&mut unsent).await?;
+                }
                 next = if received < total { self.socket.next().now_or_never() } else { None };
             }
             self.socket.flush().await?;

@@ -12,6 +12,7 @@ use anyhow::{Result, ensure};
 use rquickjs::{Context, Ctx, Function, Promise, Runtime};
 
 use crate::client::ONE_PLUS_ONE;
+use crate::scripts::Script;
 use crate::stats::{Samples, nanoseconds};
 
 /// Evals that make one sample: one alone would be lost in the cost of the clock.
@@ -46,6 +47,31 @@ fn in_batches(
         }
         Ok(())
     })
+}
+
+/// Evals of a script by the engine alone, with a `lookup` that is a plain function.
+pub(crate) fn script_evals(script: Script, count: usize, samples: &mut Samples) -> Result<()> {
+    let context = Context::full(&Runtime::new()?)?;
+    context.with(|ctx| {
+        ctx.globals().set("lookup", Function::new(ctx.clone(), lookup)?)?;
+        samples.start_round();
+        for _ in 0..count {
+            let start = Instant::now();
+            let given: rquickjs::Value<'_> = ctx.eval(script.code)?;
+            if let Some(promise) = given.as_promise() {
+                promise.finish::<rquickjs::Value<'_>>()?;
+            }
+            samples.add(nanoseconds(start.elapsed()));
+        }
+        Ok(())
+    })
+}
+
+fn lookup(ctx: Ctx<'_>, n: i32) -> rquickjs::Result<rquickjs::Object<'_>> {
+    let order = rquickjs::Object::new(ctx)?;
+    order.set("id", n)?;
+    order.set("total", n * 2)?;
+    Ok(order)
 }
 
 type Work = Pin<Box<dyn Future<Output = i32>>>;

@@ -1,4 +1,4 @@
-//! The performance goals, measured: `cargo bench`, or `cargo bench -- --quick` for a tenth of the counts.
+//! The performance goals, and everybody side by side: `benches/run`, or `--quick` for a tenth of the counts.
 //!
 //! Each goal is a ratio between the server and a floor: the least that the same machine needs for the same work without
 //! it. Both sides of a ratio are measured in turns within one run, because absolute times swing with the neighbours.
@@ -7,15 +7,21 @@
 
 mod binding;
 mod client;
+mod contender;
 mod echo;
 mod floor;
 mod latency;
 mod load;
 mod memory;
+mod ours;
+mod plot;
 mod proc;
+mod report;
+mod scripts;
 mod server;
 mod stats;
 mod table;
+mod versus;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -35,23 +41,25 @@ impl Scale {
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let role = arguments.iter().find_map(|argument| argument.strip_prefix(server::ROLE_FLAG));
-    let is_quick = arguments.iter().any(|argument| argument == "--quick");
+    let is_told = |flag: &str| arguments.iter().any(|argument| argument == flag);
     match role {
-        None => measure(Scale { divisor: if is_quick { 10 } else { 1 } }),
+        None => measure(Scale { divisor: if is_told("--quick") { 10 } else { 1 } }, is_told("--write")),
         Some("echo-each") => echo::serve(echo::Flush::Each),
         Some("echo-batched") => echo::serve(echo::Flush::Batched),
-        Some(other) => match other.strip_prefix("contexts-") {
-            Some(count) => memory::hold_bare_contexts(count.parse()?),
-            None => bail!("no such role: {other}"),
+        Some(other) => match other.split_once('-') {
+            Some(("contexts", count)) => memory::hold_bare_contexts(count.parse()?),
+            Some(("scomp", idle)) => ours::serve(idle.parse()?),
+            Some(_) | None => bail!("no such role: {other}"),
         },
     }
 }
 
-/// Runs every measurement and prints the table.
-fn measure(scale: Scale) -> Result<()> {
+/// Runs every measurement, prints the tables, and writes the document if told to.
+fn measure(scale: Scale, writes: bool) -> Result<()> {
     // One thread for the client, so that it takes one core at most.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    println!("{}", environment()?);
+    let environment = environment()?;
+    println!("{environment}");
     let mut rows = Vec::new();
     rows.extend(runtime.block_on(latency::round_trip(scale))?);
     rows.extend(runtime.block_on(load::cpu_per_request(scale))?);
@@ -60,7 +68,12 @@ fn measure(scale: Scale) -> Result<()> {
     rows.extend(runtime.block_on(latency::first_eval(scale))?);
     rows.extend(runtime.block_on(latency::beside_endless_loops(scale))?);
     rows.extend(runtime.block_on(binding::ready_call(scale))?);
-    println!("{}", table::render(&rows));
+    println!("{}\n", table::render(&rows));
+    let cases = runtime.block_on(versus::run(scale))?;
+    println!("{}\n\na peer is faster:\n{}", report::side_by_side(&cases), report::faster_peers(&cases));
+    if writes {
+        println!("\nwritten to {}", report::write(&environment, &rows, &cases)?.display());
+    }
     Ok(())
 }
 

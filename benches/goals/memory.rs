@@ -19,12 +19,18 @@ const CONNECTION_BYTES: f64 = 8e3;
 /// Connections that are opened or closed at one time; more would only fill the queue of the listener.
 const AT_ONCE: usize = 32;
 
+/// Sessions before the first look, so that every shard has had some.
+const WARM_UP_SESSIONS: usize = 16;
+
+/// How long the shards get to come to rest after them.
+const WARM_UP_REST: Duration = Duration::from_millis(500);
+
 /// How long a server gets to give memory back after its sessions are closed: it does so only every so often.
 const TIDY_WAIT_MAX: Duration = Duration::from_secs(20);
 
 /// Memory of bare contexts, as the process that holds them tells it.
-struct Bare {
-    resident_each: f64,
+pub(crate) struct Bare {
+    pub(crate) resident_each: f64,
     heap_each: f64,
 }
 
@@ -33,8 +39,9 @@ pub(crate) async fn sessions(scale: Scale) -> Result<Vec<Row>> {
     let count = scale.of(1_000);
     let bare = bare_contexts(count)?;
     let server = Served::scomp()?;
-    // Whatever is made once, at the first use, is no cost of a session.
-    close(open(&server, 1).await?).await?;
+    // Whatever is made once, at the first use, is no cost of a session; nor are the worlds that every shard keeps ready.
+    close(open(&server, WARM_UP_SESSIONS).await?).await?;
+    tokio::time::sleep(WARM_UP_REST).await;
     let before = resident(&server)?;
     let mut clients = open(&server, count).await?;
     let idle = (resident(&server)? - before) / count as f64;
@@ -101,7 +108,8 @@ async fn heap_of(session: &mut Client) -> Result<f64> {
     info.get("memoryBytes").and_then(Value::as_f64).with_context(|| format!("no memoryBytes in {info}"))
 }
 
-fn bare_contexts(count: usize) -> Result<Bare> {
+/// Asks a process of its own, so that nothing else is in the figure.
+pub(crate) fn bare_contexts(count: usize) -> Result<Bare> {
     let told = output_of_role(&format!("contexts-{count}"))?;
     let (resident, heap) = told.trim().split_once(' ').with_context(|| format!("it said {told:?}"))?;
     Ok(Bare { resident_each: resident.parse()?, heap_each: heap.parse()? })

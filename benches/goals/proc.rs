@@ -1,6 +1,7 @@
 //! What the system knows of a process: CPU time and resident memory, from `/proc`.
 
 use std::fs;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -24,6 +25,13 @@ pub(crate) fn resident_bytes(pid: u32) -> Result<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
     let kilobytes = line.trim().strip_suffix("kB").context("VmRSS is not in kB")?;
     Ok(kilobytes.trim().parse::<u64>()? * 1024)
+}
+
+/// Puts all threads of a process on these cores, such as `0` or `0-1`; `false` where the system has no way to.
+pub(crate) fn pin(pid: u32, cores: &str) -> bool {
+    let pid = pid.to_string();
+    let status = Command::new("taskset").args(["-a", "-c", "-p", cores, &pid]).stdout(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
 }
 
 /// What the machine calls its processor.

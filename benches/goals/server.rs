@@ -35,7 +35,8 @@ impl Served {
         Self::start(as_role(role)?)
     }
 
-    fn start(mut command: Command) -> Result<Self> {
+    /// Any program that says where it listens.
+    pub(crate) fn start(mut command: Command) -> Result<Self> {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let stdout = child.stdout.take().context("no stdout")?;
         let mut served = Self { child, address: String::new() };

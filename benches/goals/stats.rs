@@ -47,6 +47,12 @@ impl Samples {
         Figure::exact(quantile(&medians, 0.0))
     }
 
+    /// The median of the round in which most was done, where more is better.
+    pub(crate) fn highest_round(&self) -> Figure {
+        let medians = sorted(self.rounds.iter().map(|round| quantile(&sorted(round.iter().copied()), 0.5)));
+        Figure::exact(quantile(&medians, 1.0))
+    }
+
     /// The time that only one in a hundred exceeds.
     pub(crate) fn p99(&self) -> Figure {
         Figure::exact(quantile(&sorted(self.rounds.iter().flatten().copied()), 0.99))
@@ -57,6 +63,12 @@ impl Figure {
     /// A figure that is no statistic.
     pub(crate) fn exact(value: f64) -> Self {
         Self { value, quartiles: None }
+    }
+
+    /// The same for one of `count` that make it up.
+    pub(crate) fn per(self, count: f64) -> Self {
+        let quartiles = self.quartiles.map(|(low, high)| (low / count, high / count));
+        Self { value: self.value / count, quartiles }
     }
 }
 

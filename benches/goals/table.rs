@@ -12,12 +12,14 @@ pub(crate) struct Row {
 }
 
 /// What figures are counted in.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// Nanoseconds.
     Time,
     /// Bytes.
     Memory,
+    /// So many a second: more is better.
+    Rate,
 }
 
 /// What is asked of a row.
@@ -35,17 +37,22 @@ const HEAD: [&str; 8] = ["what", "ours", "middle half", "floor", "middle half", 
 
 /// The rows as a table.
 pub(crate) fn render(rows: &[Row]) -> String {
-    let mut cells: Vec<[String; 8]> = vec![HEAD.map(str::to_owned)];
-    cells.extend(rows.iter().map(Row::cells));
+    aligned(HEAD, rows.iter().map(Row::cells).collect())
+}
+
+/// A table with columns as wide as what is in them.
+pub(crate) fn aligned<const N: usize>(head: [&str; N], rows: Vec<[String; N]>) -> String {
+    let mut cells = rows;
+    cells.insert(0, head.map(str::to_owned));
     let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; 8] = std::array::from_fn(width);
+    let widths: [usize; N] = std::array::from_fn(width);
     let mut lines: Vec<String> = cells.iter().map(|row| line(row, &widths)).collect();
     let rule = std::array::from_fn(|column| "-".repeat(widths[column]));
     lines.insert(1, line(&rule, &widths));
     lines.join("\n")
 }
 
-fn line(cells: &[String; 8], widths: &[usize; 8]) -> String {
+fn line<const N: usize>(cells: &[String; N], widths: &[usize; N]) -> String {
     let padded: Vec<String> =
         cells.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
     format!("| {} |", padded.join(" | "))
@@ -89,19 +96,26 @@ impl Row {
     }
 
     fn spread(&self, figure: Option<Figure>) -> String {
-        match figure.and_then(|figure| figure.quartiles) {
-            Some((low, high)) => format!("{} - {}", self.unit.show(low), self.unit.show(high)),
-            None => String::new(),
-        }
+        figure.map_or(String::new(), |figure| self.unit.show_spread(figure))
     }
 }
 
 impl Unit {
-    fn show(self, value: f64) -> String {
+    /// The middle half of what a figure was taken from.
+    pub(crate) fn show_spread(self, figure: Figure) -> String {
+        match figure.quartiles {
+            Some((low, high)) => format!("{} - {}", self.show(low), self.show(high)),
+            None => String::new(),
+        }
+    }
+
+    /// A value with its unit, short.
+    pub(crate) fn show(self, value: f64) -> String {
         let (value, unit) = match self {
             Self::Time if value >= 1e6 => (value / 1e6, "ms"),
             Self::Time if value >= 1e3 => (value / 1e3, "us"),
             Self::Time => (value, "ns"),
+            Self::Rate => return format!("{value:.0} /s"),
             Self::Memory if value >= 1e6 => (value / 1e6, "MB"),
             Self::Memory => (value / 1e3, "KB"),
         };

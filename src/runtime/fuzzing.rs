@@ -1,6 +1,5 @@
 //! The fuzzers' way to what is private here: the source transform and the value decoder.
 
-use std::rc::Rc;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -51,10 +50,7 @@ fn check_prepared(code: &str, prepared: Result<Option<Prepared<'_>>, SourceError
 /// The value decoder: what it builds is written and then read again.
 pub fn value(bytes: &[u8]) {
     let Ok(value) = serde_json::from_slice::<Value>(bytes) else { return };
-    let nobody = Rc::new(|_| None);
-    let Ok(engine) = Engine::new(Arc::new(Limits::default()), Arc::new(Registry::default()), nobody) else {
-        return;
-    };
+    let Ok(engine) = Engine::new(Arc::new(Limits::default()), Arc::new(Registry::default())) else { return };
     engine.enter(|ctx| {
         let Ok(built) = engine.guest.decode(ctx, &value, Origin::Client) else { return };
         let Ok(written) = engine.guest.encode(ctx, &built, Holder::Client, &mut Vec::new()) else { return };

@@ -10,9 +10,9 @@ use super::slice;
 use crate::rpc::Kind;
 
 /// How long a script runs before its neighbours are served.
-/// Short enough that eight endless loops on two cores leave a neighbour's answer under 15 ms, long enough that the
-/// switch costs nothing.
-pub(crate) const SLICE: Duration = Duration::from_millis(2);
+/// What is quick waits for one slice of a script that is not, so this is the delay beside endless loops. The switch takes
+/// some ten microseconds; shorter slices would show in the time of long scripts.
+pub(crate) const SLICE: Duration = Duration::from_micros(500);
 
 /// Why a script was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,7 +156,7 @@ mod tests {
         let meter = Meter::new();
         meter.begin(Duration::ZERO, Duration::from_secs(5));
         let start = meter.slice_start.get();
-        assert_eq!(meter.poll(start + Duration::from_millis(1)), Verdict::Continue);
+        assert_eq!(meter.poll(start + SLICE / 2), Verdict::Continue);
         assert_eq!(meter.poll(start + SLICE), Verdict::Suspend);
     }
 

@@ -14,6 +14,7 @@ mod session;
 pub mod shard;
 mod slice;
 mod source;
+mod spare;
 mod stack;
 mod thrown;
 mod value;

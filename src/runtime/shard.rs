@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
+use super::spare;
+
 /// Jobs that wait for a shard: connections accepted while it runs a slice.
 const JOBS_QUEUED_MAX: usize = 4096;
 
@@ -182,5 +184,6 @@ fn serve(shard: Shard, mut jobs_rx: mpsc::Receiver<Job>) {
             job();
         }
     });
+    spare::clear();
     tracing::info!(shard = number, "shard ends");
 }

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use tracing::Instrument as _;
 use uuid::Uuid;
@@ -27,6 +28,7 @@ use crate::runtime::shard::Shard;
 use crate::runtime::{
     Attachment, EventReceiver, Inbox, Session, SessionHandle, SessionInfo, SessionParts, event_channel,
 };
+use crate::scomp::declaration::Declaration;
 use crate::scomp::link::Closing;
 use crate::scomp::methods::{HandshakeParams, PROTOCOL, ResumeParams};
 use crate::scomp::names::NameSet;
@@ -55,8 +57,8 @@ pub struct Directory {
     registry: Arc<Registry>,
     limits: Arc<Limits>,
     settings: SessionSettings,
-    /// What every handshake answers under `bindings`.
-    declarations: Value,
+    /// What every handshake answers under `bindings`, written once: servers with hundreds of bindings are common.
+    declarations: Box<RawValue>,
     /// The names in there, which a client cannot take.
     names: NameSet,
     server: Value,
@@ -99,7 +101,17 @@ pub(crate) struct Hold {
     pub(crate) handle: SessionHandle,
     pub(crate) events: EventReceiver,
     /// `result` of the handshake.
-    pub(crate) welcome: Value,
+    pub(crate) welcome: Box<RawValue>,
+}
+
+/// `result` of the handshake, as it is written.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Welcome<'a> {
+    protocol: &'a str,
+    session_id: &'a str,
+    bindings: &'a RawValue,
+    metadata: Value,
 }
 
 /// A session as the operator sees it.
@@ -125,19 +137,19 @@ impl Directory {
         server_name: &str,
         audit: Audit,
     ) -> Self {
-        let mut declarations: Vec<Value> =
-            registry.iter().map(|binding| json!(binding.declaration)).collect();
+        let mut declarations: Vec<Declaration> =
+            registry.iter().map(|binding| binding.declaration.clone()).collect();
         let mut names = registry.names().clone();
         for control in crate::runtime::control_declarations() {
             // No binding of the server can have taken it: the registry reserves these names.
             let _ = names.insert(&control.name);
-            declarations.push(json!(control));
+            declarations.push(control);
         }
         Self {
             registry,
             limits,
             settings,
-            declarations: Value::Array(declarations),
+            declarations: written(&declarations),
             names,
             server: json!({"name": server_name, "version": env!("CARGO_PKG_VERSION")}),
             sessions: Mutex::default(),
@@ -178,18 +190,15 @@ impl Directory {
             false => 0,
         };
         handle.send(Inbox::Attach(Attachment { number: connection, events_tx, bindings })).await?;
-        let welcome = json!({
-            "protocol": PROTOCOL,
-            "sessionId": id,
-            "bindings": self.declarations,
-            "metadata": {
-                "server": self.server,
-                "runtime": {"language": "javascript", "engine": "quickjs"},
-                "session": {
-                    "resumed": resumed, "token": token, "ttlMs": self.settings.ttl_ms, "evalsQueued": evals_queued,
-                },
+        let metadata = json!({
+            "server": self.server,
+            "runtime": {"language": "javascript", "engine": "quickjs"},
+            "session": {
+                "resumed": resumed, "token": token, "ttlMs": self.settings.ttl_ms, "evalsQueued": evals_queued,
             },
         });
+        let bindings = &self.declarations;
+        let welcome = written(&Welcome { protocol: PROTOCOL, session_id: &id, bindings, metadata });
         Ok(Hold { id, connection, handle, events, welcome })
     }
 
@@ -398,6 +407,11 @@ fn oldest_detached(sessions: &mut HashMap<String, Entry>, detached_max: usize) -
     let (_, oldest) = detached.min()?;
     let oldest = oldest.clone();
     sessions.remove(&oldest)
+}
+
+/// As JSON text. What has only strings as keys can always be written.
+fn written(value: &impl serde::Serialize) -> Box<RawValue> {
+    to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
 fn busy(message: &str) -> ErrorObject {

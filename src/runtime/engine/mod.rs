@@ -80,14 +80,9 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// A fresh world.
-    pub(crate) fn new(
-        limits: Arc<Limits>,
-        registry: Arc<Registry>,
-        dispatch: Rc<Dispatch>,
-    ) -> Result<Self, EngineError> {
+    /// A fresh world. Its calls go nowhere until they are [dispatched](Self::dispatch_to).
+    pub(crate) fn new(limits: Arc<Limits>, registry: Arc<Registry>) -> Result<Self, EngineError> {
         let guest = Guest::new(limits, registry);
-        guest.dispatch.replace(Some(dispatch));
         let used = Rc::new(Used::default());
         let heap = Heap::new(Rc::clone(&guest.meter), Rc::clone(&used), guest.limits.memory_bytes_max);
         let runtime = Runtime::new_with_alloc(heap)?;
@@ -108,6 +103,16 @@ impl Engine {
             state.track_rejection(&ctx, promise, reason, handled);
         })));
         Ok(Self { guest, context, runtime, used })
+    }
+
+    /// Says where the calls of its scripts go.
+    pub(crate) fn dispatch_to(&self, dispatch: Rc<Dispatch>) {
+        self.guest.dispatch.replace(Some(dispatch));
+    }
+
+    /// Whether it was made for a server with these.
+    pub(crate) fn is_of(&self, limits: &Arc<Limits>, registry: &Arc<Registry>) -> bool {
+        Arc::ptr_eq(&self.guest.limits, limits) && Arc::ptr_eq(&self.guest.registry, registry)
     }
 
     /// Enters the context from the stack that we are on.

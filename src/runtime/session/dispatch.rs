@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::engine::{Engine, EngineError};
 use super::super::guest::{Asked, CallAnswer, Origin, Owner, Reach};
+use super::super::spare;
 use crate::binding::{Binding, Call, Caller, FunctionRef, HostLink, Natives, Registry, SessionScope};
 use crate::limits::Limits;
 use crate::rpc::{ErrorObject, Kind};
@@ -49,9 +50,10 @@ pub(crate) struct Dispatcher {
 impl Dispatcher {
     /// A world whose calls come here.
     pub(crate) fn make_engine(self: &Rc<Self>) -> Result<Engine, EngineError> {
+        let engine = spare::take(&self.limits, &self.registry)?;
         let dispatcher = Rc::clone(self);
-        let dispatch = move |asked| dispatcher.dispatch(asked);
-        Engine::new(Arc::clone(&self.limits), Arc::clone(&self.registry), Rc::new(dispatch))
+        engine.dispatch_to(Rc::new(move |asked| dispatcher.dispatch(asked)));
+        Ok(engine)
     }
 
     /// Takes a call; an answer that is there at once is returned.

@@ -41,6 +41,9 @@ pub(crate) struct Running {
     pub(crate) number: u64,
     /// Who gets the answer: more than one when a keyed eval was sent again meanwhile.
     pub(crate) requesters: Vec<Requester>,
+    /// What runs; it may be a large part of a message, so it is not copied.
+    pub(crate) source: Rc<Source>,
+    /// How it was asked for, without the code and its name.
     pub(crate) params: EvalParams,
     pub(crate) started: Instant,
     pub(crate) wall_deadline: Instant,
@@ -159,17 +162,17 @@ impl Session {
     }
 
     pub(crate) fn start_next_eval(&mut self) -> Option<Ready> {
-        let Queued { requesters, params, .. } = self.evals.queue.pop_front()?;
+        let Queued { requesters, mut params, .. } = self.evals.queue.pop_front()?;
         self.evals.next += 1;
         let number = self.evals.next;
         let now = Instant::now();
         let asked = params.timeout_ms.map_or(Duration::MAX, Duration::from_millis);
         let wall_max = asked.min(self.parts.limits.wall_max());
-        let source = Source {
-            code: params.code.clone(),
-            name: params.name.clone().unwrap_or_else(|| format!("eval-{number}.js")),
+        let source = Rc::new(Source {
+            code: std::mem::take(&mut params.code),
+            name: params.name.take().unwrap_or_else(|| format!("eval-{number}.js")),
             fresh: params.fresh,
-        };
+        });
         let guest = &self.engine.guest;
         guest.eval_started.set(now);
         let eval_id = requesters.last().and_then(|requester| serde_json::to_value(&requester.id).ok());
@@ -177,6 +180,7 @@ impl Session {
         self.evals.running = Some(Running {
             number,
             requesters,
+            source: Rc::clone(&source),
             params,
             started: now,
             wall_deadline: now + wall_max,
@@ -301,7 +305,7 @@ impl Session {
 
     /// Makes room after the memory limit, with a fresh world if there is no other way.
     async fn recover(&mut self, running: &Running, error: ErrorObject) -> ErrorObject {
-        let declared = source::declared_names(&running.params.code);
+        let declared = source::declared_names(&running.source.code);
         let is_lost = Rc::new(std::cell::Cell::new(false));
         let action = Action::Recover { declared, is_lost: Rc::clone(&is_lost) };
         let ready = Ready { owner: Owner::Nobody, depth: 0, action };

@@ -18,7 +18,7 @@ const NATIVE_STACK_BYTES: usize = 1536 << 10;
 /// What a turn starts with.
 pub(crate) enum Action {
     /// Run the code of an eval.
-    Eval { owner: Owner, source: Source },
+    Eval { owner: Owner, source: Rc<Source> },
     /// Call a function of the script.
     Call {
         owner: Owner,

@@ -6,11 +6,11 @@
 use crate::scomp::declaration::pointer_to;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use rquickjs::object::Property;
 use rquickjs::{Array, Ctx, Error, Function, IntoJs, Object, TypedArray, Value as JsValue};
 use serde_json::{Map, Value};
 
 use super::super::guest::kit_function;
+use super::define;
 use crate::rpc::Kind;
 use crate::scomp::plain::{FUNCTION_TAG, TAGS};
 
@@ -89,7 +89,7 @@ impl<'js> Decoder<'_, 'js> {
         let array = self.made(Array::new(self.ctx.clone()))?;
         for (index, item) in (0_u32..).zip(items) {
             let item = self.value(item).map_err(|error| error.inside(&index.to_string()))?;
-            self.made(array.as_object().prop(index, own(item)))?;
+            self.made(define::element(array.as_object(), index, &item))?;
         }
         Ok(array.into_object().into_value())
     }
@@ -111,7 +111,7 @@ impl<'js> Decoder<'_, 'js> {
         let object = self.made(Object::new(self.ctx.clone()))?;
         for (key, field) in fields {
             let field = self.value(field).map_err(|error| error.inside(key))?;
-            self.made(object.prop(key.as_str(), own(field)))?;
+            self.made(define::field(&object, key, &field))?;
         }
         Ok(object.into_value())
     }
@@ -230,8 +230,4 @@ impl<'js> Decoder<'_, 'js> {
             }
         })
     }
-}
-
-fn own<T>(value: T) -> Property<T> {
-    Property::from(value).writable().enumerable().configurable()
 }

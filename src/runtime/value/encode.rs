@@ -9,7 +9,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use rquickjs::atom::PredefinedAtom;
 use rquickjs::{
-    Array, ArrayBuffer, Ctx, Error, Filter, Function, Object, String as JsString, Type, Value as JsValue,
+    Array, ArrayBuffer, Atom, Ctx, Error, Filter, Function, Object, String as JsString, Type,
+    Value as JsValue,
 };
 use serde_json::{Map, Number, Value, json};
 
@@ -233,11 +234,11 @@ impl<'js> Encoder<'_, 'js> {
     fn plain(&mut self, object: &Object<'js>) -> Encoded {
         self.take(2)?;
         let mut fields = Map::new();
-        for key in object.own_keys::<JsString<'js>>(Filter::new().string().enum_only()) {
+        for key in object.own_keys::<Atom<'js>>(Filter::new().string().enum_only()) {
             let key = self.guarded(key)?;
-            let name = self.text(&key)?;
+            let name = self.guarded(key.to_js_string()).and_then(|name| self.text(&name))?;
             let field = self
-                .guarded(object.get::<_, JsValue<'js>>(key.into_value()))
+                .guarded(object.get::<_, JsValue<'js>>(key))
                 .and_then(|value| self.value(&value))
                 .map_err(|error| error.inside(name.clone()))?;
             if let Some(field) = field {

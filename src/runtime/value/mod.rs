@@ -6,6 +6,7 @@
 
 mod class;
 mod decode;
+mod define;
 mod encode;
 
 pub(crate) use decode::{DecodeError, Decoder};

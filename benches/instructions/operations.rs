@@ -1,0 +1,170 @@
+//! The ten operations that everything a client waits for is made of.
+//!
+//! Each runs once before it is counted, so that what is made at the first use does not count; then the server's thread
+//! gets time to come to rest.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use scomp::binding::schema::Schema;
+use scomp::rpc::{self, Message};
+use scomp::scomp::link::{SessionCommand, SessionEvent};
+use scomp::scomp::peer::{Effect, Peer};
+use scomp::scomp::plain::{from_plain, to_plain};
+use serde_json::value::to_raw_value;
+use serde_json::{Value, json};
+
+use crate::callgrind::mark_part;
+use crate::session::Session;
+
+/// The operations in order, and how often each is done: often enough that a thread's timing does not show.
+pub(crate) const NAMES: [(&str, u64); 10] = [
+    ("decode an eval request", 200),
+    ("take an eval in and send its answer", 100),
+    ("check an order against its schema", 200),
+    ("100 orders to tagged JSON and back", 5),
+    ("open a session and close it", 10),
+    ("eval 1+1", 50),
+    ("eval TypeScript with declarations", 20),
+    ("eval with ten calls of a ready binding", 20),
+    ("eval with one reverse-invoke", 30),
+    ("100 orders from the client and back", 5),
+];
+
+/// How long the server gets for what it does after an operation, such as the making of worlds ahead.
+const REST: Duration = Duration::from_millis(500);
+
+const EVAL_REQUEST: &str =
+    r#"{"jsonrpc":"2.0","id":17,"method":"eval","params":{"code":"await notify({message: 'hi'}); 142.5"}}"#;
+
+const TYPESCRIPT: &str = "interface Order { id: string; total: number }
+const order: Order = { id: 'A-1', total: 3 };
+let doubled: number = order.total * 2;
+doubled";
+
+const TEN_CALLS: &str =
+    "(async () => { let sum = 0; for (let i = 0; i < 10; i++) sum += await ready(i); return sum; })()";
+
+/// Does them all, with a mark before and after each.
+pub(crate) fn run_all() -> Result<()> {
+    let order_schema = Schema::compile(&schema()).ok().context("the schema does not compile")?;
+    let order = order(7);
+    let mut peer = live_peer()?;
+    let mut at = NAMES.iter();
+    let mut measure = |operation: &mut dyn FnMut() -> Result<()>| -> Result<()> {
+        let (name, times) = at.next().context("an operation without name")?;
+        operation().with_context(|| (*name).to_owned())?;
+        std::thread::sleep(REST);
+        mark_part();
+        for _ in 0..*times {
+            operation()?;
+        }
+        // What an operation leaves to be done belongs to it.
+        std::thread::sleep(REST);
+        mark_part();
+        Ok(())
+    };
+    measure(&mut decode_request)?;
+    measure(&mut || take_eval(&mut peer))?;
+    measure(&mut || check_order(&order_schema, &order))?;
+    measure(&mut convert_orders)?;
+    let mut session = Session::open(&orders())?;
+    measure(&mut || session.reopen())?;
+    measure(&mut || session.eval("1+1", r#""value":2"#))?;
+    measure(&mut || session.eval(TYPESCRIPT, r#""value":6"#))?;
+    measure(&mut || session.eval(TEN_CALLS, r#""value":45"#))?;
+    measure(&mut || session.eval("await notify({})", r#""value":2"#))?;
+    measure(&mut || session.eval("await orders({})", r#""id":"A-99""#))?;
+    ensure!(at.next().is_none(), "a name without operation");
+    Ok(())
+}
+
+fn decode_request() -> Result<()> {
+    match rpc::decode(black_box(EVAL_REQUEST)) {
+        Ok(Message::Request { .. }) => Ok(()),
+        other => bail!("not a request: {other:?}"),
+    }
+}
+
+fn live_peer() -> Result<Peer> {
+    let mut peer = Peer::new(16);
+    let handshake = r#"{"jsonrpc":"2.0","id":1,"method":"handshake","params":{"protocol":"0.1"}}"#;
+    match peer.on_text(handshake) {
+        Some(Effect::Handshake { request, .. }) => {
+            peer.on_handshake(&request, Ok(&json!({})));
+            Ok(peer)
+        }
+        other => bail!("no handshake: {other:?}"),
+    }
+}
+
+fn take_eval(peer: &mut Peer) -> Result<()> {
+    let Some(Effect::Command(SessionCommand::Eval { request, .. })) = peer.on_text(black_box(EVAL_REQUEST))
+    else {
+        bail!("no eval");
+    };
+    let outcome = Ok(to_raw_value(&json!({"value": 142.5}))?);
+    match peer.on_event(SessionEvent::Answered { request, outcome }) {
+        Some(Effect::Send(_)) => Ok(()),
+        other => bail!("no answer: {other:?}"),
+    }
+}
+
+fn check_order(schema: &Schema, order: &Value) -> Result<()> {
+    ensure!(black_box(schema).check(order).is_ok(), "the order does not fit its schema");
+    Ok(())
+}
+
+fn convert_orders() -> Result<()> {
+    let orders = orders();
+    ensure!(
+        to_plain(from_plain(orders.clone())).is_ok_and(|back| back == orders),
+        "the orders came back changed"
+    );
+    Ok(())
+}
+
+fn order(number: usize) -> Value {
+    json!({
+        "id": format!("A-{number}"),
+        "customer": {"name": "Ada", "address": ["1 Main St", "London"]},
+        "lines": [{"sku": "X1", "count": 2, "price": 9.5}, {"sku": "Y2", "count": 1, "price": 20}],
+        "paid": true,
+    })
+}
+
+fn orders() -> Value {
+    (0..100).map(order).collect()
+}
+
+fn schema() -> Value {
+    json!({
+        "type": "object",
+        "required": ["id", "customer", "lines"],
+        "properties": {
+            "id": {"type": "string", "pattern": "^A-[0-9]+$"},
+            "customer": {
+                "type": "object",
+                "required": ["name"],
+                "properties": {
+                    "name": {"type": "string", "minLength": 1},
+                    "address": {"type": "array", "items": {"type": "string"}},
+                },
+            },
+            "lines": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["sku", "count"],
+                    "properties": {
+                        "sku": {"type": "string"},
+                        "count": {"type": "integer", "minimum": 1},
+                        "price": {"type": "number"},
+                    },
+                },
+            },
+            "paid": {"type": "boolean"},
+        },
+    })
+}

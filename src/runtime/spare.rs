@@ -1,0 +1,87 @@
+//! Worlds made ahead, so that whoever comes need not wait for theirs: making one takes several times as long as all
+//! else that a connection needs before its first eval.
+//!
+//! Each shard keeps its own, because a world cannot change threads. One that was taken is replaced when its taker has had
+//! time to be served. All are of the shard's server; a spare one has run nothing but the prelude.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::engine::{Engine, EngineError};
+use super::shard::Shard;
+use crate::binding::Registry;
+use crate::limits::Limits;
+
+/// Worlds that each shard keeps ready.
+/// Connections mostly come one at a time; a wave is served as fast as worlds can be made, spare ones or not.
+const SPARE_MAX: usize = 2;
+
+/// How long after a world was taken the next is made.
+/// It holds the shard up for about a millisecond, and whoever took the last one is about to send their first eval.
+const REPLACED_AFTER: Duration = Duration::from_millis(10);
+
+thread_local! {
+    static SPARE: RefCell<Vec<Engine>> = const { RefCell::new(Vec::new()) };
+    static REPLACING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A world that nobody has used.
+pub(crate) fn take(limits: &Arc<Limits>, registry: &Arc<Registry>) -> Result<Engine, EngineError> {
+    let spare = SPARE.with_borrow_mut(Vec::pop).filter(|engine| engine.is_of(limits, registry));
+    // Elsewhere than on a shard nobody would take them.
+    if Shard::current().is_some() && !REPLACING.replace(true) {
+        tokio::task::spawn_local(replace(Arc::clone(limits), Arc::clone(registry)));
+    }
+    match spare {
+        Some(engine) => Ok(engine),
+        None => Engine::new(Arc::clone(limits), Arc::clone(registry)),
+    }
+}
+
+/// Makes worlds until there are enough, one at a time.
+async fn replace(limits: Arc<Limits>, registry: Arc<Registry>) {
+    while SPARE.with_borrow(Vec::len) < SPARE_MAX {
+        tokio::time::sleep(REPLACED_AFTER).await;
+        // Without room for a spare one, the next session finds out for itself.
+        let Ok(engine) = Engine::new(Arc::clone(&limits), Arc::clone(&registry)) else { break };
+        SPARE.with_borrow_mut(|spare| spare.push(engine));
+    }
+    REPLACING.set(false);
+}
+
+/// Drops them, at the end of a shard: a world must go before its thread's own variables do.
+pub(crate) fn clear() {
+    SPARE.take();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spare() -> usize {
+        SPARE.with_borrow(Vec::len)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn worlds_are_made_up_to_the_limit_and_taken_one_by_one() {
+        let (limits, registry) = (Arc::new(Limits::default()), Arc::new(Registry::default()));
+        replace(Arc::clone(&limits), Arc::clone(&registry)).await;
+        assert_eq!(spare(), SPARE_MAX);
+        assert!(take(&limits, &registry).is_ok());
+        assert_eq!(spare(), SPARE_MAX - 1);
+        clear();
+        assert!(take(&limits, &registry).is_ok());
+        assert_eq!(spare(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_world_of_another_server_is_not_given_out() {
+        let (limits, registry) = (Arc::new(Limits::default()), Arc::new(Registry::default()));
+        replace(limits, Arc::clone(&registry)).await;
+        let smaller = Arc::new(Limits { memory_bytes_max: 8 << 20, ..Limits::default() });
+        let engine = take(&smaller, &registry).unwrap();
+        assert!(engine.is_of(&smaller, &registry));
+        clear();
+    }
+}
