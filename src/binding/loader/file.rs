@@ -60,7 +60,7 @@ impl Declared {
     }
 }
 
-/// Looks for `DIR/*.json`, `DIR/*/declaration.json` and `DIR/services/*.{js,ts}`.
+/// Looks for `DIR/*.json` (but for the files of npm), `DIR/*/declaration.json` and `DIR/services/*.{js,ts}`.
 pub(super) fn find(dir: &Path) -> Result<Found, RegistryProblem> {
     let unreadable = |path: &Path, error: &io::Error| RegistryProblem {
         origin: path.display().to_string(),
@@ -75,7 +75,7 @@ pub(super) fn find(dir: &Path) -> Result<Found, RegistryProblem> {
         let declaration = path.join("declaration.json");
         if declaration.is_file() {
             found.declarations.push(declaration);
-        } else if has_extension(&path, &["json"]) && path.is_file() {
+        } else if has_extension(&path, &["json"]) && !is_of_npm(&path) && path.is_file() {
             found.declarations.push(path);
         }
     }
@@ -87,6 +87,12 @@ pub(super) fn find(dir: &Path) -> Result<Found, RegistryProblem> {
     found.declarations.sort();
     found.services.sort();
     Ok(found)
+}
+
+/// Bindings in JavaScript bring these along, and none of them can be a declaration.
+fn is_of_npm(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| ["package.json", "package-lock.json", "tsconfig.json"].contains(&name))
 }
 
 fn has_extension(path: &Path, extensions: &[&str]) -> bool {

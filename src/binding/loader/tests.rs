@@ -68,6 +68,13 @@ async fn packages_and_services_are_found_in_a_fixed_order() {
 }
 
 #[tokio::test]
+async fn the_files_of_npm_are_no_declarations() {
+    let loaded =
+        loaded(&[("package.json", "{}"), ("package-lock.json", "{}"), ("tsconfig.json", "{}")]).await;
+    assert!(loaded.unwrap().packages.is_empty());
+}
+
+#[tokio::test]
 async fn a_folder_that_is_not_there_is_a_problem() {
     let problems = load(Path::new("/nowhere/at/all"), &Environment::new()).await.unwrap_err();
     assert_eq!(problems[0].origin, "/nowhere/at/all");
