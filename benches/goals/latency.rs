@@ -44,7 +44,7 @@ pub(crate) async fn round_trip(scale: Scale) -> Result<Vec<Row>> {
         row("eval 1+1, round trip, p50 / axum echo", ours.median(), floor.median(), goal),
         row("eval 1+1, round trip, best round / axum echo", ours.best_round(), floor.best_round(), goal),
     ];
-    // Across cores a lone round trip is mostly the waking of a sleeping core, which takes longer the longer it slept.
+    // Tells whether the waking of another core is what a lone round trip waits for.
     let (own, all_cores) =
         (std::process::id(), format!("0-{}", std::thread::available_parallelism()?.get() - 1));
     if [server.pid(), echo.pid(), own].into_iter().all(|pid| proc::pin(pid, "0")) {
