@@ -18,6 +18,9 @@ const EXCHANGES_PER_ROUND: usize = 200;
 /// Well below the CPU limit of the loops.
 const LOOPS_WATCHED: Duration = Duration::from_millis(1_500);
 
+/// How long before somebody connects who comes alone: the server has done what the one before left to be done.
+const COMES_ALONE: Duration = Duration::from_millis(20);
+
 /// How long the loops get to reach their pace.
 const LOOPS_SETTLE: Duration = Duration::from_millis(200);
 
@@ -41,7 +44,7 @@ pub(crate) async fn round_trip(scale: Scale) -> Result<Vec<Row>> {
         row("eval 1+1, round trip, p50 / axum echo", ours.median(), floor.median(), goal),
         row("eval 1+1, round trip, best round / axum echo", ours.best_round(), floor.best_round(), goal),
     ];
-    // Across cores a lone round trip is mostly the waking of a sleeping core, which takes longer the longer it slept.
+    // Tells whether the waking of another core is what a lone round trip waits for.
     let (own, all_cores) =
         (std::process::id(), format!("0-{}", std::thread::available_parallelism()?.get() - 1));
     if [server.pid(), echo.pid(), own].into_iter().all(|pid| proc::pin(pid, "0")) {
@@ -119,8 +122,32 @@ pub(crate) async fn reverse_invoke(scale: Scale) -> Result<Vec<Row>> {
 /// From nothing to the first value, against connecting to an echo and hearing it once.
 pub(crate) async fn first_eval(scale: Scale) -> Result<Vec<Row>> {
     let (server, echo) = (Served::scomp()?, Served::role("echo-each")?);
+    let (alone, alone_floor) = first_evals(&server, &echo, scale.of(300), COMES_ALONE).await?;
+    let (crowd, crowd_floor) = first_evals(&server, &echo, scale.of(300), Duration::ZERO).await?;
+    let row = |what: &str, ours: &Samples, floor: &Samples, goal| Row {
+        what: what.to_owned(),
+        unit: Unit::Time,
+        ours: ours.median(),
+        floor: Some(floor.median()),
+        goal,
+    };
+    let goal = Goal::RatioMax(3.0);
+    Ok(vec![
+        row("connect, handshake, first eval / connect, one echo", &alone, &alone_floor, goal),
+        row("- the same, each right after the last was closed", &crowd, &crowd_floor, Goal::Shown),
+    ])
+}
+
+/// Connects in turns, each after a pause.
+async fn first_evals(
+    server: &Served,
+    echo: &Served,
+    count: usize,
+    pause: Duration,
+) -> Result<(Samples, Samples)> {
     let (mut ours, mut floor) = (Samples::default(), Samples::default());
-    for _ in 0..scale.of(600) {
+    for _ in 0..count {
+        tokio::time::sleep(pause).await;
         let start = Instant::now();
         let mut session = Client::open_session(server.address()).await?;
         let text = session.eval_text(ONE_PLUS_ONE);
@@ -129,19 +156,14 @@ pub(crate) async fn first_eval(scale: Scale) -> Result<Vec<Row>> {
         check(&answer, TWO)?;
         session.close_session().await?;
 
+        tokio::time::sleep(pause).await;
         let start = Instant::now();
         let mut mirror = Client::dial(echo.address()).await?;
         let text = mirror.eval_text(ONE_PLUS_ONE);
         mirror.exchange(text).await?;
         floor.add_time(start.elapsed());
     }
-    Ok(vec![Row {
-        what: "connect, handshake, first eval / connect, one echo".to_owned(),
-        unit: Unit::Time,
-        ours: ours.median(),
-        floor: Some(floor.median()),
-        goal: Goal::RatioMax(3.0),
-    }])
+    Ok((ours, floor))
 }
 
 /// A good session beside eight that never end, against the same session alone.
