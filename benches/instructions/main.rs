@@ -12,6 +12,10 @@ mod session;
 
 use anyhow::Result;
 
+/// How often an operation is counted that seems to take more; the least of all counts.
+/// Sessions have threads, and a busy machine makes them wake each other more often: that only ever adds instructions.
+const ROUNDS_MAX: usize = 3;
+
 /// How this program is told that it runs under callgrind.
 const WORK_FLAG: &str = "--work";
 
@@ -25,6 +29,18 @@ fn main() -> Result<()> {
         println!("skipped: instructions are counted by valgrind, and it is not installed");
         return Ok(());
     }
-    let counts = callgrind::count(WORK_FLAG, &operations::NAMES)?;
-    if is_told("--store") { compare::store(&counts) } else { compare::with_stored(&counts) }
+    let mut counts = callgrind::count(WORK_FLAG, &operations::NAMES)?;
+    if is_told("--store") {
+        return compare::store(&counts);
+    }
+    for _ in 1..ROUNDS_MAX {
+        if !compare::has_grown(&counts)? {
+            break;
+        }
+        let again = callgrind::count(WORK_FLAG, &operations::NAMES)?;
+        for (count, other) in counts.iter_mut().zip(again) {
+            count.instructions = count.instructions.min(other.instructions);
+        }
+    }
+    compare::with_stored(&counts)
 }
