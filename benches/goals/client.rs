@@ -117,12 +117,18 @@ impl Client {
         Ok(())
     }
 
-    /// Makes `total` evals of `1+1`, with `in_flight` of them open at any time; answers that come together are
-    /// followed by requests that go together. Every answer must contain `expected`.
-    pub(crate) async fn pipeline(&mut self, in_flight: usize, total: usize, expected: &str) -> Result<()> {
+    /// Makes `total` evals, with `in_flight` of them open at any time; answers that come together are followed by
+    /// requests that go together. Every answer must contain `expected`.
+    pub(crate) async fn pipeline(
+        &mut self,
+        code: &str,
+        in_flight: usize,
+        total: usize,
+        expected: &str,
+    ) -> Result<()> {
         let mut unsent = total;
         for _ in 0..in_flight.min(total) {
-            self.feed_eval(&mut unsent).await?;
+            self.feed_eval(code, &mut unsent).await?;
         }
         self.socket.flush().await?;
         let mut received = 0;
@@ -134,7 +140,7 @@ impl Client {
                 if let Message::Text(answer) = message {
                     check(&answer, expected)?;
                     received += 1;
-                    self.feed_eval(&mut unsent).await?;
+                    self.feed_eval(code, &mut unsent).await?;
                 }
                 next = if received < total { self.socket.next().now_or_never() } else { None };
             }
@@ -143,10 +149,10 @@ impl Client {
         Ok(())
     }
 
-    async fn feed_eval(&mut self, unsent: &mut usize) -> Result<()> {
+    async fn feed_eval(&mut self, code: &str, unsent: &mut usize) -> Result<()> {
         if *unsent > 0 {
             *unsent -= 1;
-            let text = self.eval_text(ONE_PLUS_ONE);
+            let text = self.eval_text(code);
             self.socket.feed(Message::Text(text)).await?;
         }
         Ok(())

@@ -23,6 +23,21 @@ pub(crate) fn plain_evals(count: usize, samples: &mut Samples) -> Result<()> {
     in_batches(count, samples, |ctx| Ok(ctx.eval(ONE_PLUS_ONE)?))
 }
 
+/// Evals of `1+1` on one context after the other, as sessions that take turns: what one left in the caches the next drives
+/// out.
+pub(crate) fn evals_in_turns(contexts: usize, count: usize, samples: &mut Samples) -> Result<()> {
+    let contexts =
+        (0..contexts).map(|_| Context::full(&Runtime::new()?)).collect::<rquickjs::Result<Vec<_>>>()?;
+    for _ in 0..count.div_ceil(contexts.len()) {
+        let start = Instant::now();
+        for context in &contexts {
+            ensure!(context.with(|ctx| ctx.eval::<i32, _>(ONE_PLUS_ONE))? == 2, "1+1 is not 2");
+        }
+        samples.add(nanoseconds(start.elapsed()) / contexts.len() as f64);
+    }
+    Ok(())
+}
+
 /// Evals of `1+1` with top-level `await`: a promise, and the jobs that settle it.
 pub(crate) fn awaiting_evals(count: usize, samples: &mut Samples) -> Result<()> {
     in_batches(count, samples, |ctx| {

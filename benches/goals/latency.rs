@@ -4,11 +4,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
+use crate::Scale;
 use crate::client::{Client, ONE_PLUS_ONE, TWO, check};
+use crate::proc::Placement;
 use crate::server::Served;
 use crate::stats::Samples;
 use crate::table::{Goal, Row, Unit};
-use crate::{Scale, proc};
 
 /// Exchanges of one side before it is the other's turn.
 /// Enough to warm the caches, and so few that a neighbour's noise hits both sides.
@@ -24,49 +25,69 @@ const COMES_ALONE: Duration = Duration::from_millis(20);
 /// How long the loops get to reach their pace.
 const LOOPS_SETTLE: Duration = Duration::from_millis(200);
 
-/// An eval of `1+1` against an echo of the same frame.
+/// An eval of `1+1` against an echo of the same frame, and against the least server that evaluates; on cores of their own
+/// and all on one.
 pub(crate) async fn round_trip(scale: Scale) -> Result<Vec<Row>> {
-    let (server, echo) = (Served::scomp()?, Served::role("echo-each")?);
-    let mut session = Client::open_session(server.address()).await?;
-    let mut mirror = Client::dial(echo.address()).await?;
-    evals(&mut session, EXCHANGES_PER_ROUND, &mut Samples::default()).await?;
-    echoes(&mut mirror, EXCHANGES_PER_ROUND, &mut Samples::default()).await?;
-    let (ours, floor) = in_turns(&mut session, &mut mirror, scale.of(60)).await?;
-    let row = |what: &str, ours, floor, goal| Row {
-        what: what.to_owned(),
-        unit: Unit::Time,
-        ours,
-        floor: Some(floor),
-        goal,
+    let servers = [Served::scomp()?, Served::role("echo-each")?, Served::role("echo-evaluated")?];
+    let pids = servers.each_ref().map(Served::pid);
+    let [ours, echo, bare] = servers.each_ref().map(Served::address);
+    let mut trio = Trio {
+        ours: Client::open_session(ours).await?,
+        echo: Client::dial(echo).await?,
+        bare: Client::dial(bare).await?,
     };
-    let goal = Goal::RatioMax(1.2);
-    let mut rows = vec![
-        row("eval 1+1, round trip, p50 / axum echo", ours.median(), floor.median(), goal),
-        row("eval 1+1, round trip, best round / axum echo", ours.best_round(), floor.best_round(), goal),
-    ];
-    // Tells whether the waking of another core is what a lone round trip waits for.
-    let (own, all_cores) =
-        (std::process::id(), format!("0-{}", std::thread::available_parallelism()?.get() - 1));
-    if [server.pid(), echo.pid(), own].into_iter().all(|pid| proc::pin(pid, "0")) {
-        let (ours, floor) = in_turns(&mut session, &mut mirror, scale.of(30)).await?;
-        rows.push(row(
-            "- the same with everything on one core, p50",
-            ours.median(),
-            floor.median(),
-            Goal::Shown,
-        ));
+    trio.measure(1).await?;
+    let mut rows = Vec::new();
+    for (placement, place) in [(Placement::Apart, "a core each"), (Placement::Together, "on one core")] {
+        if placement.set(&pids) {
+            rows.extend(trio.measure(scale.of(40)).await?.rows(place));
+        }
     }
-    proc::pin(own, &all_cores);
+    if rows.is_empty() {
+        rows = trio.measure(scale.of(40)).await?.rows("on any core");
+    }
+    Placement::Anywhere.set(&[]);
     Ok(rows)
 }
 
-async fn in_turns(session: &mut Client, mirror: &mut Client, rounds: usize) -> Result<(Samples, Samples)> {
-    let (mut ours, mut floor) = (Samples::default(), Samples::default());
-    for _ in 0..rounds {
-        evals(session, EXCHANGES_PER_ROUND, &mut ours).await?;
-        echoes(mirror, EXCHANGES_PER_ROUND, &mut floor).await?;
+/// Ours and its two floors, which take turns.
+struct Trio<T> {
+    ours: T,
+    echo: T,
+    bare: T,
+}
+
+impl Trio<Client> {
+    async fn measure(&mut self, rounds: usize) -> Result<Trio<Samples>> {
+        let (ours, echo, bare) = Default::default();
+        let mut samples = Trio { ours, echo, bare };
+        for _ in 0..rounds {
+            evals(&mut self.ours, EXCHANGES_PER_ROUND, &mut samples.ours).await?;
+            echoes(&mut self.echo, EXCHANGES_PER_ROUND, &mut samples.echo).await?;
+            evals(&mut self.bare, EXCHANGES_PER_ROUND, &mut samples.bare).await?;
+        }
+        Ok(samples)
     }
-    Ok((ours, floor))
+}
+
+impl Trio<Samples> {
+    fn rows(&self, place: &str) -> Vec<Row> {
+        let row = |what: &str, ours, floor, goal| Row {
+            what: what.replace("PLACE", place),
+            unit: Unit::Time,
+            ours,
+            floor: Some(floor),
+            goal,
+        };
+        let Self { ours, echo, bare } = self;
+        let goal = Goal::RatioMax(1.2);
+        vec![
+            row("eval 1+1, round trip PLACE, p50 / axum echo", ours.median(), echo.median(), goal),
+            row("eval 1+1, round trip PLACE, best / axum echo", ours.best_round(), echo.best_round(), goal),
+            row("- p50 / an echo that evaluates", ours.median(), bare.median(), Goal::Shown),
+            row("- best / an echo that evaluates", ours.best_round(), bare.best_round(), Goal::Shown),
+        ]
+    }
 }
 
 async fn evals(session: &mut Client, count: usize, samples: &mut Samples) -> Result<()> {
@@ -97,6 +118,7 @@ async fn echoes(mirror: &mut Client, count: usize, samples: &mut Samples) -> Res
 pub(crate) async fn reverse_invoke(scale: Scale) -> Result<Vec<Row>> {
     let server = Served::scomp()?;
     let mut session = Client::open_session(server.address()).await?;
+    Placement::Apart.set(&[server.pid()]);
     evals(&mut session, EXCHANGES_PER_ROUND, &mut Samples::default()).await?;
     let (mut ours, mut floor) = (Samples::default(), Samples::default());
     for _ in 0..scale.of(40) {
@@ -110,6 +132,7 @@ pub(crate) async fn reverse_invoke(scale: Scale) -> Result<Vec<Row>> {
             check(&answer, TWO)?;
         }
     }
+    Placement::Anywhere.set(&[]);
     Ok(vec![Row {
         what: "eval with one reverse-invoke / eval 1+1".to_owned(),
         unit: Unit::Time,
@@ -122,8 +145,10 @@ pub(crate) async fn reverse_invoke(scale: Scale) -> Result<Vec<Row>> {
 /// From nothing to the first value, against connecting to an echo and hearing it once.
 pub(crate) async fn first_eval(scale: Scale) -> Result<Vec<Row>> {
     let (server, echo) = (Served::scomp()?, Served::role("echo-each")?);
+    Placement::Apart.set(&[server.pid(), echo.pid()]);
     let (crowd, crowd_floor) = first_evals(&server, &echo, scale.of(300), Duration::ZERO).await?;
     let (alone, alone_floor) = first_evals(&server, &echo, scale.of(300), COMES_ALONE).await?;
+    Placement::Anywhere.set(&[]);
     let row = |what: &str, ours: &Samples, floor: &Samples, goal| Row {
         what: what.to_owned(),
         unit: Unit::Time,
@@ -166,17 +191,20 @@ async fn first_evals(
     Ok((ours, floor))
 }
 
-/// A good session beside eight that never end, against the same session alone.
+/// A good session beside eight that never end, against the same session alone; and an echo beside eight busy threads.
 pub(crate) async fn beside_endless_loops(scale: Scale) -> Result<Vec<Row>> {
-    let server = Served::scomp()?;
+    let (server, echo) = (Served::scomp()?, Served::role("echo-each")?);
     let mut session = Client::open_session(server.address()).await?;
+    let mut mirror = Client::dial(echo.address()).await?;
     let mut loops = Vec::new();
     for _ in 0..8 {
         loops.push(Client::open_session(server.address()).await?);
     }
     let (mut loaded, mut alone) = (Samples::default(), Samples::default());
+    let (mut floor_loaded, mut floor_alone) = (Samples::default(), Samples::default());
     for _ in 0..scale.of(10).min(4) {
         evals(&mut session, EXCHANGES_PER_ROUND, &mut alone).await?;
+        echoes(&mut mirror, EXCHANGES_PER_ROUND, &mut floor_alone).await?;
         for client in &mut loops {
             let text = client.eval_text("while (true) {}");
             client.send(text).await?;
@@ -189,12 +217,23 @@ pub(crate) async fn beside_endless_loops(scale: Scale) -> Result<Vec<Row>> {
         for client in &mut loops {
             client.cancel_eval().await?;
         }
+        let busy = Served::role("busy")?;
+        tokio::time::sleep(LOOPS_SETTLE).await;
+        let start = Instant::now();
+        while start.elapsed() < LOOPS_WATCHED {
+            echoes(&mut mirror, 1, &mut floor_loaded).await?;
+        }
+        drop(busy);
     }
     let row =
         |what: &str, ours, floor, goal| Row { what: what.to_owned(), unit: Unit::Time, ours, floor, goal };
-    let alone = Some(alone.median());
+    let (alone, floor_alone) = (Some(alone.median()), Some(floor_alone.median()));
+    let (p50, p99) = ("eval 1+1 beside 8 endless loops, p50 / alone", "eval 1+1 beside 8 endless loops, p99");
+    let busy = "- axum echo beside 8 busy threads, p50 / alone";
     Ok(vec![
-        row("eval 1+1 beside 8 endless loops, p50 / alone", loaded.median(), alone, Goal::RatioMax(1.5)),
-        row("eval 1+1 beside 8 endless loops, p99", loaded.p99(), None, Goal::ValueMax(15e6)),
+        row(p50, loaded.median(), alone, Goal::RatioMax(1.5)),
+        row(p99, loaded.p99(), None, Goal::ValueMax(15e6)),
+        row(busy, floor_loaded.median(), floor_alone, Goal::Shown),
+        row("- axum echo beside 8 busy threads, p99", floor_loaded.p99(), None, Goal::Shown),
     ])
 }

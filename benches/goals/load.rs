@@ -25,7 +25,7 @@ pub(crate) async fn cpu_per_request(scale: Scale) -> Result<Vec<Row>> {
     let mut ours = Loaded::connect_sessions().await?;
     let mut batched = Loaded::connect_echoes("echo-batched").await?;
     let mut each = Loaded::connect_echoes("echo-each").await?;
-    let (mut plain, mut awaiting) = (Samples::default(), Samples::default());
+    let (mut plain, mut awaiting, mut in_turns) = Default::default();
     let per_connection = scale.of(1_000);
     for _ in 0..5 {
         ours.round(per_connection).await?;
@@ -33,6 +33,7 @@ pub(crate) async fn cpu_per_request(scale: Scale) -> Result<Vec<Row>> {
         each.round(per_connection).await?;
         floor::plain_evals(scale.of(20_000), &mut plain)?;
         floor::awaiting_evals(scale.of(20_000), &mut awaiting)?;
+        floor::evals_in_turns(CONNECTIONS, scale.of(20_000), &mut in_turns)?;
     }
     let sum = batched.cpu_ns.median().value + 2.0 * plain.median().value;
     let shown = |what: &str, samples: &Samples| Row {
@@ -55,6 +56,7 @@ pub(crate) async fn cpu_per_request(scale: Scale) -> Result<Vec<Row>> {
         shown("- echo, CPU at 64 x 16, flush each", &each.cpu_ns),
         shown("- raw eval of 1+1", &plain),
         shown("- raw eval of 1+1 with promise and job pump", &awaiting),
+        shown("- raw eval of 1+1, 64 contexts taking turns", &in_turns),
     ])
 }
 
@@ -82,7 +84,10 @@ impl Loaded {
         let before = proc::cpu_time(self.server.pid())?;
         let expected = self.expected;
         let running = self.clients.iter_mut();
-        try_join_all(running.map(|client| client.pipeline(IN_FLIGHT, per_connection, expected))).await?;
+        try_join_all(
+            running.map(|client| client.pipeline(ONE_PLUS_ONE, IN_FLIGHT, per_connection, expected)),
+        )
+        .await?;
         let spent = proc::cpu_time(self.server.pid())?.saturating_sub(before);
         self.cpu_ns.add(nanoseconds(spent) / (CONNECTIONS * per_connection) as f64);
         Ok(())

@@ -6,6 +6,7 @@
 //! started again with a role.
 
 mod binding;
+mod busy;
 mod client;
 mod contender;
 mod echo;
@@ -24,6 +25,8 @@ mod table;
 mod versus;
 
 use anyhow::{Context as _, Result, bail};
+
+use echo::Echo;
 
 /// How much is measured.
 #[derive(Clone, Copy)]
@@ -44,8 +47,10 @@ fn main() -> Result<()> {
     let is_told = |flag: &str| arguments.iter().any(|argument| argument == flag);
     match role {
         None => measure(Scale { divisor: if is_told("--quick") { 10 } else { 1 } }, is_told("--write")),
-        Some("echo-each") => echo::serve(echo::Flush::Each),
-        Some("echo-batched") => echo::serve(echo::Flush::Batched),
+        Some("echo-each") => echo::serve(Echo::Each),
+        Some("echo-batched") => echo::serve(Echo::Batched),
+        Some("echo-evaluated") => echo::serve(Echo::Evaluated),
+        Some("busy") => busy::keep(),
         Some(other) => match other.split_once('-') {
             Some(("contexts", count)) => memory::hold_bare_contexts(count.parse()?),
             Some(("scomp", idle)) => ours::serve(idle.parse()?),
@@ -68,8 +73,9 @@ fn measure(scale: Scale, writes: bool) -> Result<()> {
     rows.extend(runtime.block_on(latency::first_eval(scale))?);
     rows.extend(runtime.block_on(latency::beside_endless_loops(scale))?);
     rows.extend(runtime.block_on(binding::ready_call(scale))?);
-    println!("{}\n", table::render(&rows));
     let cases = runtime.block_on(versus::run(scale))?;
+    rows.extend(versus::goals(&cases));
+    println!("{}\n", table::render(&rows));
     println!("{}\n\na peer is faster:\n{}", report::side_by_side(&cases), report::faster_peers(&cases));
     if writes {
         println!("\nwritten to {}", report::write(&environment, &rows, &cases)?.display());

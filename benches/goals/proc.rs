@@ -27,8 +27,36 @@ pub(crate) fn resident_bytes(pid: u32) -> Result<u64> {
     Ok(kilobytes.trim().parse::<u64>()? * 1024)
 }
 
-/// Puts all threads of a process on these cores, such as `0` or `0-1`; `false` where the system has no way to.
-pub(crate) fn pin(pid: u32, cores: &str) -> bool {
+/// On which cores a client and its servers run.
+///
+/// Left alone, the scheduler puts both on one core or on two, and on a virtual machine that decides more than all else: a
+/// core that sleeps takes longer to wake than an echo takes in all. So a comparison says where everybody is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Placement {
+    /// The client on the first core, the servers on the others: as if they were on machines of their own.
+    Apart,
+    /// Everybody on the first core.
+    Together,
+    /// Wherever the scheduler likes.
+    Anywhere,
+}
+
+impl Placement {
+    /// Moves this process, which is the client, and the servers there; `false` where the system has no way to.
+    pub(crate) fn set(self, servers: &[u32]) -> bool {
+        let last = std::thread::available_parallelism().map_or(0, |cores| cores.get() - 1);
+        let all = format!("0-{last}");
+        let (client, server) = match self {
+            Self::Apart => ("0".to_owned(), format!("{}-{last}", last.min(1))),
+            Self::Together => ("0".to_owned(), "0".to_owned()),
+            Self::Anywhere => (all.clone(), all),
+        };
+        pin(std::process::id(), &client) && servers.iter().all(|pid| pin(*pid, &server))
+    }
+}
+
+/// Puts all threads of a process on these cores, such as `0` or `0-1`.
+fn pin(pid: u32, cores: &str) -> bool {
     let pid = pid.to_string();
     let status = Command::new("taskset").args(["-a", "-c", "-p", cores, &pid]).stdout(Stdio::null()).status();
     status.is_ok_and(|status| status.success())

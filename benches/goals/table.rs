@@ -3,6 +3,7 @@
 use crate::stats::Figure;
 
 /// One goal and how near we are.
+#[derive(Clone)]
 pub(crate) struct Row {
     pub(crate) what: String,
     pub(crate) unit: Unit,

@@ -49,7 +49,10 @@ const defineSlot = (segment) => {
     return (slot.value ??= build(slot.node, segment));
   };
   const set = (value) => {
-    if (!slot.isShadowed) shadows[shadows.length] = slot;
+    if (!slot.isShadowed) {
+      shadows[shadows.length] = slot;
+      host.noteShadow();
+    }
     slot.isShadowed = true;
     slot.shadow = value;
   };
@@ -75,19 +78,17 @@ exports.setBindings = (segments) => {
   for (let i = 0; i < wanted.length; i++) (slots[wanted[i]] ?? defineSlot(wanted[i])).node = tree[wanted[i]];
 };
 
-// QuickJS hands the value of an eval over in a plain object, and a promise looks for `then`: what a script left under
-// these names on Object.prototype would take every later eval with it, so it ends with its own.
+// QuickJS hands the value of an eval that awaits over in a plain object, and a promise looks for `then`: what a script
+// left under these names on Object.prototype would take every later one with it, so it ends when the next begins.
 const ObjectPrototype = Object.prototype;
 const ReflectDeleteProperty = Reflect.deleteProperty;
-const cleanObjectPrototype = () => {
+exports.cleanObjectPrototype = () => {
   if (ObjectHasOwn(ObjectPrototype, "value")) ReflectDeleteProperty(ObjectPrototype, "value");
   if (ObjectHasOwn(ObjectPrototype, "then")) ReflectDeleteProperty(ObjectPrototype, "then");
 };
 
-// A name that is a binding no more keeps what a script gave it, like any other global.
+// A name that is a binding no more keeps what a script gave it, like any other global. Gives whether there is one.
 exports.dropShadows = () => {
-  cleanObjectPrototype();
-  if (shadows.length === 0) return;
   const kept = newList();
   for (let i = 0; i < shadows.length; i++) {
     const slot = shadows[i];
@@ -98,6 +99,7 @@ exports.dropShadows = () => {
     }
   }
   shadows = kept;
+  return kept.length > 0;
 };
 
 // A function of the peer. The same reference gives the same function; when it is collected, all that were received

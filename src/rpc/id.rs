@@ -1,7 +1,7 @@
 //! Ids of requests that the other peer sent, kept exactly as written.
 //!
-//! An integer is echoed digit for digit, even past 64 bits, so it is kept as text. Fractions, exponents and `null`
-//! are no ids: two spellings of one number must not become two ids.
+//! An integer is echoed digit for digit, even past 64 bits, so one that is no `u64` is kept as text. Fractions, exponents
+//! and `null` are no ids: two spellings of one number must not become two ids.
 
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -13,8 +13,10 @@ pub const ID_BYTES_MAX: usize = 256;
 /// The id of a request, as its sender wrote it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Id {
-    /// The digits of an integer.
-    Number(Box<str>),
+    /// An integer that fits, as nearly all do.
+    Number(u64),
+    /// The digits of any other integer.
+    Digits(Box<str>),
     /// A string, unescaped.
     Text(Box<str>),
 }
@@ -42,31 +44,36 @@ impl Id {
         if text.len() > ID_BYTES_MAX {
             return Err("`id` is longer than 256 bytes");
         }
+        // JSON writes a number that fits in one way only, so its digits need not be kept.
+        if let Ok(number) = text.parse() {
+            return Ok(Self::Number(number));
+        }
         if text.bytes().any(|byte| matches!(byte, b'.' | b'e' | b'E')) {
             return Err("`id` must not be fractional");
         }
-        Ok(Self::Number(text.into()))
+        Ok(Self::Digits(text.into()))
     }
 
     /// The number, if it is one that fits.
     pub fn as_u64(&self) -> Option<u64> {
         match self {
-            Self::Number(digits) => digits.parse().ok(),
-            Self::Text(_) => None,
+            Self::Number(number) => Some(*number),
+            Self::Digits(_) | Self::Text(_) => None,
         }
     }
 }
 
 impl From<u64> for Id {
     fn from(number: u64) -> Self {
-        Self::Number(number.to_string().into())
+        Self::Number(number)
     }
 }
 
 impl std::fmt::Display for Id {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Number(text) | Self::Text(text) => f.write_str(text),
+            Self::Number(number) => number.fmt(f),
+            Self::Digits(text) | Self::Text(text) => f.write_str(text),
         }
     }
 }
@@ -74,8 +81,9 @@ impl std::fmt::Display for Id {
 impl Serialize for Id {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
+            Self::Number(number) => serializer.serialize_u64(*number),
             Self::Text(text) => serializer.serialize_str(text),
-            Self::Number(digits) => match RawValue::from_string(digits.to_string()) {
+            Self::Digits(digits) => match RawValue::from_string(digits.to_string()) {
                 Ok(raw) => raw.serialize(serializer),
                 Err(error) => Err(serde::ser::Error::custom(error)),
             },
@@ -93,7 +101,15 @@ mod tests {
 
     #[test]
     fn integers_are_echoed_digit_for_digit() {
-        for digits in ["0", "-7", "5", "123456789012345678901234567890"] {
+        for digits in [
+            "0",
+            "-0",
+            "-7",
+            "5",
+            "18446744073709551615",
+            "18446744073709551616",
+            "123456789012345678901234567890",
+        ] {
             assert_eq!(serde_json::to_string(&read(digits).unwrap()).unwrap(), digits);
         }
     }

@@ -90,13 +90,15 @@ pub fn decode(text: &str) -> Result<Message<'_>, Refusal> {
 
 fn classify(frame: Frame<'_>) -> Result<Message<'_>, Refusal> {
     // A malformed response is answered without its id: that id is ours, and an answer to it would look like theirs.
-    let id_of_request = frame.method.and(frame.id).and_then(|raw| Id::from_raw(raw).ok());
+    let id_of_request = || frame.method.and(frame.id).and_then(|raw| Id::from_raw(raw).ok());
     if frame.jsonrpc.is_none_or(|raw| raw.get() != "\"2.0\"") {
-        return Err(invalid(id_of_request, "`jsonrpc` must be \"2.0\""));
+        return Err(invalid(id_of_request(), "`jsonrpc` must be \"2.0\""));
     }
     match (frame.method, frame.result, frame.error) {
         (Some(method), None, None) => request(frame.id, method, frame.params),
-        (Some(_), _, _) => Err(invalid(id_of_request, "a message has either `method` or `result` / `error`")),
+        (Some(_), _, _) => {
+            Err(invalid(id_of_request(), "a message has either `method` or `result` / `error`"))
+        }
         (None, Some(_), Some(_)) => Err(invalid(None, "a response has `result` or `error`, never both")),
         (None, None, None) => Err(invalid(None, "a message has `method`, `result` or `error`")),
         (None, Some(result), None) => {

@@ -2,12 +2,13 @@
 //!
 //! It never waits for a script or a handler. Frames that are ready together are answered together and flushed once.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{FutureExt as _, StreamExt as _};
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio::time::{Instant, Sleep};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::binding::Principal;
 use crate::observe;
@@ -62,6 +63,11 @@ struct Connection<T> {
     transport: T,
     peer: Peer,
     terms: Terms,
+    /// Kept from one input to the next, as is the alarm: to register both anew for every message would cost more than
+    /// to read it.
+    stopped: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// Rings when patience may be at its end. It is set again only for an earlier time, or when it has rung too early.
+    alarm: Option<Pin<Box<Sleep>>>,
     hold: Option<Hold>,
     /// Whether the client has been heard since its handshake.
     confirmed: (bool, bool),
@@ -79,6 +85,8 @@ pub(crate) async fn drive<T: Transport>(transport: T, terms: Terms) {
     let mut connection = Connection {
         transport,
         peer: Peer::new(requests_open_max),
+        stopped: Box::pin(terms.stop.clone().cancelled_owned()),
+        alarm: None,
         terms,
         hold: None,
         confirmed: (false, false),
@@ -127,25 +135,40 @@ impl<T: Transport> Connection<T> {
     }
 
     async fn next_input(&mut self) -> Input {
-        let wake_at = self.next_patience();
-        let events = async {
-            match &mut self.hold {
-                Some(hold) => hold.events.recv().await,
-                None => std::future::pending().await,
+        loop {
+            self.set_alarm();
+            let events = async {
+                match &mut self.hold {
+                    Some(hold) => hold.events.recv().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let alarm = async {
+                match &mut self.alarm {
+                    Some(alarm) => alarm.await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = &mut self.stopped => return Input::Stop,
+                event = events => return Input::Event(event),
+                frame = self.transport.next(), if !self.input_ended => return Input::Frame(frame),
+                () = alarm => {}
             }
-        };
-        let silence = async {
-            match wake_at {
-                Some(at) => tokio::time::sleep_until(at).await,
-                None => std::future::pending().await,
+            self.alarm = None;
+            if self.next_patience().is_some_and(|at| at <= Instant::now()) {
+                return Input::Silence;
             }
-        };
-        tokio::select! {
-            biased;
-            () = self.terms.stop.cancelled() => Input::Stop,
-            event = events => Input::Event(event),
-            frame = self.transport.next(), if !self.input_ended => Input::Frame(frame),
-            () = silence => Input::Silence,
+        }
+    }
+
+    fn set_alarm(&mut self) {
+        let Some(at) = self.next_patience() else { return };
+        match &mut self.alarm {
+            None => self.alarm = Some(Box::pin(tokio::time::sleep_until(at))),
+            Some(alarm) if at < alarm.deadline() => alarm.as_mut().reset(at),
+            Some(_) => {}
         }
     }
 

@@ -1,8 +1,9 @@
 //! Writing to a peer with patience that ends, and saying goodbye: the same for every driver.
 
+use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::{SinkExt as _, StreamExt as _};
+use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
 use tokio::time::timeout;
 
 use super::{Frame, Outgoing, Transport};
@@ -34,7 +35,13 @@ pub async fn flush<T: Transport>(transport: &mut T) -> Result<(), Undelivered> {
 }
 
 async fn within_patience<E>(written: impl Future<Output = Result<(), E>>) -> Result<(), Undelivered> {
-    match timeout(WRITE_STALL_MAX, written).await {
+    let mut written = pin!(written);
+    // What the socket takes at once, which is nearly everything, needs no timer.
+    let written = match written.as_mut().now_or_never() {
+        Some(written) => Ok(written),
+        None => timeout(WRITE_STALL_MAX, written).await,
+    };
+    match written {
         Ok(Ok(())) => Ok(()),
         Ok(Err(_)) => Err(Undelivered::Gone),
         Err(_) => Err(Undelivered::TooSlow),

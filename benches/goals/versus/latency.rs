@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use super::{Case, Entry, Group, Runner, start_all};
+use super::{Case, Entry, Group, Runner, place_apart, start_all};
 use crate::client::{Client, check};
 use crate::contender::{Contender, Part, echo};
 use crate::scripts::{AGENT, FIB, HUNDRED_CALLS, JSON, NOTIFY, ONE_PLUS_ONE, Script};
@@ -81,6 +81,7 @@ async fn measure(plan: &Plan, runners: &mut [Runner], scale: Scale) -> Result<Ca
 pub(crate) async fn first_evals(servers: &[Contender], scale: Scale) -> Result<Vec<Case>> {
     let contenders = [&[echo()], servers].concat();
     let started = contenders.iter().map(Contender::start).collect::<Result<Vec<_>>>()?;
+    place_apart(started.iter());
     let mut samples: Vec<Samples> = contenders.iter().map(|_| Samples::default()).collect();
     for _ in 0..scale.of(12) {
         for ((contender, server), samples) in contenders.iter().zip(&started).zip(&mut samples) {

@@ -11,10 +11,11 @@ use anyhow::Result;
 use crate::Scale;
 use crate::client::{Client, check};
 use crate::contender::{Contender, Part, servers};
+use crate::proc::Placement;
 use crate::scripts::Script;
 use crate::server::Served;
 use crate::stats::{Figure, Samples};
-use crate::table::Unit;
+use crate::table::{Row, Unit};
 
 /// One thing that is measured, and how everybody did.
 pub(crate) struct Case {
@@ -95,6 +96,11 @@ impl Group {
 }
 
 impl Case {
+    /// How the one of that name did.
+    fn median_of(&self, who: &str) -> Option<Figure> {
+        self.entries.iter().find(|entry| entry.who == who).map(|entry| entry.median)
+    }
+
     /// How many times better ours is than that entry; below one, ours is worse.
     pub(crate) fn advantage(&self, entry: &Entry) -> Option<f64> {
         let ours = self.entries.iter().find(|entry| entry.part == Part::Ours)?.median.value;
@@ -112,12 +118,20 @@ pub(crate) async fn run(scale: Scale) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     cases.extend(latency::evals(&servers, scale).await?);
     cases.extend(latency::first_evals(&servers, scale).await?);
+    // What asks for all that the machine has may use all of it.
+    Placement::Anywhere.set(&[]);
     cases.extend(throughput::evals(&servers, scale).await?);
     cases.extend(density::idle_sessions(&servers, scale).await?);
     cases.extend(fairness::beside_endless_loops(&servers, scale).await?);
     cases.extend(scaling::with_sessions(scale).await?);
     cases.extend(scaling::with_payload(&servers, scale).await?);
+    Placement::Anywhere.set(&[]);
     Ok(cases)
+}
+
+/// The goals that can be read off what everybody did.
+pub(crate) fn goals(cases: &[Case]) -> Vec<Row> {
+    [scaling::goals(cases), throughput::goals(cases)].concat()
 }
 
 /// A contender that runs, with a connection and what was measured of it.
@@ -172,11 +186,18 @@ impl Runner {
     }
 }
 
-/// Starts them all.
+/// Starts them all, on cores apart from the client's.
 async fn start_all(contenders: &[Contender]) -> Result<Vec<Runner>> {
     let mut runners = Vec::new();
     for contender in contenders {
         runners.push(Runner::start(contender).await?);
     }
+    place_apart(runners.iter().map(|runner| &runner.server));
     Ok(runners)
+}
+
+/// Where the system cannot do that, everybody is wherever the scheduler likes.
+fn place_apart<'a>(servers: impl Iterator<Item = &'a Served>) {
+    let pids: Vec<u32> = servers.map(Served::pid).collect();
+    Placement::Apart.set(&pids);
 }

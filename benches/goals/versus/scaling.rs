@@ -2,14 +2,14 @@
 
 use anyhow::Result;
 
-use super::{Case, Entry, Group, Runner, start_all};
+use super::{Case, Entry, Group, Runner, place_apart, start_all};
 use crate::Scale;
 use crate::client::Client;
 use crate::contender::{Contender, Part, echo, ours};
 use crate::scripts::ONE_PLUS_ONE;
 use crate::server::Served;
 use crate::stats::{Figure, Samples};
-use crate::table::Unit;
+use crate::table::{Goal, Row, Unit};
 use crate::{proc, versus::latency};
 
 /// Idle sessions beside the one that is measured.
@@ -26,6 +26,7 @@ pub(crate) async fn with_sessions(scale: Scale) -> Result<Vec<Case>> {
         let client = Client::open_session(server.address()).await?;
         runners.push((idle, Runner { contender: ours(), server, client, samples: Samples::default() }));
     }
+    place_apart(runners.iter().map(|(_, runner)| &runner.server));
     for _ in 0..scale.of(20) {
         for (_, runner) in &mut runners {
             runner.round(ONE_PLUS_ONE, latency::EVALS_PER_ROUND).await?;
@@ -51,6 +52,33 @@ pub(crate) async fn with_sessions(scale: Scale) -> Result<Vec<Case>> {
         cases.push(case(format!("memory of one of {idle} idle sessions"), Unit::Memory, memory));
     }
     Ok(cases)
+}
+
+/// What most sessions do to one that is busy, and whether their memory grows with their number alone.
+pub(crate) fn goals(cases: &[Case]) -> Vec<Row> {
+    let of_unit = |unit: Unit| -> Vec<&Case> {
+        cases.iter().filter(|case| case.group == Group::Sessions && case.unit == unit).collect()
+    };
+    let row = |what: String, unit, few: &Case, many: &Case, goal| {
+        Some(Row {
+            what,
+            unit,
+            ours: many.entries.first()?.median,
+            floor: Some(few.entries.first()?.median),
+            goal,
+        })
+    };
+    let mut rows = Vec::new();
+    if let [few, .., many] = of_unit(Unit::Time).as_slice() {
+        let what = format!("{} / beside {}", many.what, few.at.unwrap_or_default());
+        rows.extend(row(what, Unit::Time, few, many, Goal::RatioMax(1.3)));
+    }
+    // With fewer, what the server itself takes would count.
+    if let [.., few, many] = of_unit(Unit::Memory).as_slice() {
+        let what = format!("{} / of {}", many.what, few.at.unwrap_or_default());
+        rows.extend(row(what, Unit::Memory, few, many, Goal::RatioMax(1.1)));
+    }
+    rows
 }
 
 /// Values of ever more bytes: the code is the value, and so is the answer.

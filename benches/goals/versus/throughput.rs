@@ -7,15 +7,20 @@ use futures_util::future::try_join_all;
 
 use super::{Case, Entry, Group};
 use crate::client::Client;
-use crate::contender::{Contender, Part, batched_echo, echo};
-use crate::scripts::ONE_PLUS_ONE;
+use crate::contender::{Contender, Part, batched_echo, echo, ours};
+use crate::scripts::{AGENT, ONE_PLUS_ONE, Script};
 use crate::server::Served;
 use crate::stats::{Samples, nanoseconds};
-use crate::table::Unit;
+use crate::table::{Goal, Row, Unit};
 use crate::{Scale, proc};
 
 const CONNECTIONS: usize = 64;
 const IN_FLIGHT: usize = 16;
+
+/// What the goal of calls of the host is measured against.
+const DENO: &str = "Deno, node:vm";
+
+const AGENT_CPU: &str = "CPU time of the server for an agent script";
 
 struct Loaded {
     contender: Contender,
@@ -30,13 +35,13 @@ pub(crate) async fn evals(servers: &[Contender], scale: Scale) -> Result<Vec<Cas
     let mut all = Vec::new();
     for contender in [&[echo(), batched_echo()], servers].concat() {
         let mut loaded = Loaded::start(contender).await?;
-        loaded.round(IN_FLIGHT).await?;
-        (loaded.cpu_ns, loaded.per_second) = Default::default();
+        loaded.round(ONE_PLUS_ONE, IN_FLIGHT).await?;
+        loaded.forget();
         all.push(loaded);
     }
     for _ in 0..5 {
         for loaded in &mut all {
-            loaded.round(scale.of(200)).await?;
+            loaded.round(ONE_PLUS_ONE, scale.of(200)).await?;
         }
     }
     let case = |what: &str, unit, samples: fn(&Loaded) -> &Samples| Case {
@@ -46,10 +51,43 @@ pub(crate) async fn evals(servers: &[Contender], scale: Scale) -> Result<Vec<Cas
         at: None,
         entries: all.iter().map(|loaded| loaded.entry(unit, samples(loaded))).collect(),
     };
-    Ok(vec![
+    let mut cases = vec![
         case("evals of 1+1 a second", Unit::Rate, |loaded| &loaded.per_second),
         case("CPU time of the server for each", Unit::Time, |loaded| &loaded.cpu_ns),
-    ])
+    ];
+    // An echo of a script is no floor under it.
+    all.retain(|loaded| loaded.contender.part != Part::Floor);
+    for loaded in &mut all {
+        loaded.round(AGENT, IN_FLIGHT).await?;
+        loaded.forget();
+    }
+    for _ in 0..5 {
+        for loaded in &mut all {
+            loaded.round(AGENT, scale.of(20)).await?;
+        }
+    }
+    let entries = all.iter().map(|loaded| loaded.entry(Unit::Time, &loaded.cpu_ns)).collect();
+    cases.push(Case {
+        group: Group::Throughput,
+        what: AGENT_CPU.to_owned(),
+        unit: Unit::Time,
+        at: None,
+        entries,
+    });
+    Ok(cases)
+}
+
+/// CPU time of a script with ten calls of the host, against Deno's, where that is installed.
+pub(crate) fn goals(cases: &[Case]) -> Vec<Row> {
+    let Some(case) = cases.iter().find(|case| case.what == AGENT_CPU) else { return Vec::new() };
+    let rows = case.median_of(DENO).zip(case.median_of(ours().name)).map(|(deno, ours)| Row {
+        what: "agent script with 10 host calls, CPU at 64 x 16 / Deno".to_owned(),
+        unit: Unit::Time,
+        ours,
+        floor: Some(deno),
+        goal: Goal::RatioMax(1.5),
+    });
+    rows.into_iter().collect()
 }
 
 impl Loaded {
@@ -66,15 +104,21 @@ impl Loaded {
         Ok(Self { contender, server, clients, cpu_ns, per_second })
     }
 
-    async fn round(&mut self, per_connection: usize) -> Result<()> {
+    /// What was measured was only to warm up.
+    fn forget(&mut self) {
+        (self.cpu_ns, self.per_second) = Default::default();
+    }
+
+    async fn round(&mut self, script: Script, per_connection: usize) -> Result<()> {
         let expected = match self.contender.part {
-            Part::Floor => ONE_PLUS_ONE.code,
-            Part::Ours | Part::Peer => ONE_PLUS_ONE.answer,
+            Part::Floor => script.code,
+            Part::Ours | Part::Peer => script.answer,
         };
         let before = proc::cpu_time(self.server.pid())?;
         let start = Instant::now();
         let running = self.clients.iter_mut();
-        try_join_all(running.map(|client| client.pipeline(IN_FLIGHT, per_connection, expected))).await?;
+        try_join_all(running.map(|client| client.pipeline(script.code, IN_FLIGHT, per_connection, expected)))
+            .await?;
         let took = start.elapsed();
         let spent = proc::cpu_time(self.server.pid())?.saturating_sub(before);
         let requests = (CONNECTIONS * per_connection) as f64;

@@ -22,6 +22,8 @@ use crate::binding::Registry;
 use crate::limits::Limits;
 use crate::rpc::ErrorObject;
 
+pub(crate) use start::Started;
+
 /// Memory that must be free after the limit was hit for the context to be worth keeping.
 const MEMORY_RESERVE_BYTES: usize = 1 << 20;
 

@@ -2,9 +2,8 @@
 
 use rquickjs::promise::PromiseState;
 use rquickjs::{Ctx, Object, Persistent, Promise, Value as JsValue};
-use serde_json::Value;
 
-use super::super::guest::{CallAnswer, Holder, Settlers};
+use super::super::guest::{CallAnswer, Holder, Owner, Settlers};
 use super::super::thrown::{self, SourceMap};
 use super::super::value::{EncodeError, Fault};
 use super::{Engine, Look, Settled, Watched};
@@ -52,7 +51,6 @@ impl Engine {
         let Ok(promise) = watched.promise.clone().restore(ctx) else {
             return Look::Pending;
         };
-        let mut handed = Vec::new();
         let outcome = match promise.result::<Object<'_>>() {
             None => return Look::Pending,
             Some(Ok(result)) => match result.get::<_, JsValue<'_>>("value") {
@@ -63,7 +61,7 @@ impl Engine {
                     }
                     Err(error) => Err(self.failure(ctx, error, &watched.map())),
                 },
-                Ok(value) => self.encode_outcome(ctx, &value, watched.holder, &mut handed),
+                Ok(value) => return Look::Over(self.settled(ctx, watched.owner, &value, watched.holder)),
                 Err(error) => Err(self.failure(ctx, error, &watched.map())),
             },
             Some(Err(error)) => {
@@ -71,24 +69,26 @@ impl Engine {
                 Err(self.failure(ctx, error, &watched.map()))
             }
         };
-        Look::Over(Settled { owner: watched.owner, outcome, handed })
+        Look::Over(Settled { owner: watched.owner, outcome, handed: Vec::new() })
+    }
+
+    /// The end of something that gave this value.
+    pub(super) fn settled<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        owner: Owner,
+        value: &JsValue<'js>,
+        holder: Holder,
+    ) -> Settled {
+        let mut handed = Vec::new();
+        let outcome = self.guest.encode(ctx, value, holder, &mut handed);
+        let outcome = outcome.map_err(|error| encode_failure(&error, &self.guest.limits));
+        Settled { owner, outcome, handed }
     }
 
     /// A promise of `{value}`, which is what an eval gives.
     pub(super) fn wrap<'js>(&self, ctx: &Ctx<'js>, value: JsValue<'js>) -> rquickjs::Result<Promise<'js>> {
         self.kit(ctx, "settle")?.call((value,))
-    }
-
-    fn encode_outcome<'js>(
-        &self,
-        ctx: &Ctx<'js>,
-        value: &JsValue<'js>,
-        holder: Holder,
-        handed: &mut Vec<String>,
-    ) -> Result<Value, ErrorObject> {
-        self.guest
-            .encode(ctx, value, holder, handed)
-            .map_err(|error| encode_failure(&error, &self.guest.limits))
     }
 
     /// The error for what was thrown.

@@ -1,89 +1,118 @@
 //! How JavaScript begins to run for somebody: the code of an eval, or a call into a function.
 
-use rquickjs::context::EvalOptions;
-use rquickjs::{Ctx, Function, Persistent, Promise, Value as JsValue};
+use rquickjs::{Ctx, Function, Persistent, Value as JsValue};
 use serde_json::Value;
 
 use super::super::guest::{Holder, Origin, Owner};
+use super::super::script::{Code, Refusal, Script};
 use super::super::source::{self, Positions, Prepared};
 use super::super::thrown::SourceMap;
-use super::{Engine, Source, Watched};
+use super::{Engine, Settled, Source, Watched};
 use crate::rpc::{ErrorObject, Kind};
 
+/// What began to run.
+pub(crate) enum Started {
+    /// It gives a promise, which is to be watched.
+    Waiting(Watched),
+    /// It is over already.
+    Over(Settled),
+}
+
+/// An eval's code as the engine took it.
+struct Compiled<'js> {
+    script: Script<'js>,
+    positions: Positions,
+    /// Whether it gives a promise of `{value}` instead of its value.
+    awaits: bool,
+}
+
 impl Engine {
-    /// Starts an eval; its promise is to be watched.
+    /// Starts an eval.
     pub(crate) fn start_eval(
         &self,
         ctx: &Ctx<'_>,
         owner: Owner,
         source: &Source,
-    ) -> Result<Watched, ErrorObject> {
-        let dropped = self.kit(ctx, "dropShadows").and_then(|drop| drop.call::<_, ()>(()));
-        self.ignore(ctx, dropped);
+    ) -> Result<Started, ErrorObject> {
+        self.drop_shadows(ctx);
         let is_binding = |name: &str| self.is_binding(name);
         let options = source::Options { fresh: source.fresh, is_binding: &is_binding };
         let prepared =
             source::prepare(&source.code, &options).map_err(|error| syntax_error(&error, &source.name))?;
-        let (promise, positions) = match self.compile(ctx, &prepared, &source.name) {
-            Ok(promise) => (promise, prepared.positions),
-            Err(thrown) => self.rescue(ctx, thrown, source, &options, &prepared.positions)?,
+        let Compiled { script, positions, awaits } = self.compile(ctx, prepared, source, &options)?;
+        let map = SourceMap { name: &source.name, positions: &positions };
+        if awaits {
+            let cleaned = self.kit(ctx, "cleanObjectPrototype").and_then(|clean| clean.call::<_, ()>(()));
+            self.ignore(ctx, cleaned);
+        }
+        let value = script.run(ctx).map_err(|error| self.failure(ctx, error, &map))?;
+        let promise = if awaits {
+            value
+                .try_into_promise()
+                .map_err(|_| ErrorObject::new(Kind::Internal, "an eval without promise"))?
+        } else if value.is_promise() {
+            self.wrap(ctx, value).map_err(|error| self.failure(ctx, error, &map))?
+        } else {
+            return Ok(Started::Over(self.settled(ctx, owner, &value, Holder::Client)));
         };
-        Ok(Watched {
+        Ok(Started::Waiting(Watched {
             owner,
             promise: Persistent::save(ctx, promise),
             name: source.name.clone(),
             positions,
             holder: Holder::Client,
-        })
+        }))
     }
 
+    /// What a script put in the place of a binding stays there until the next eval begins.
+    fn drop_shadows(&self, ctx: &Ctx<'_>) {
+        if !self.guest.has_shadows.get() {
+            return;
+        }
+        let kept = self.kit(ctx, "dropShadows").and_then(|drop| drop.call::<_, bool>(()));
+        self.guest.has_shadows.set(*kept.as_ref().unwrap_or(&true));
+        self.ignore(ctx, kept);
+    }
+
+    /// Compiles an eval's code; what QuickJS does not take may be TypeScript.
     fn compile<'js>(
         &self,
         ctx: &Ctx<'js>,
-        prepared: &Prepared<'_>,
-        name: &str,
-    ) -> Result<Promise<'js>, Option<JsValue<'js>>> {
-        let mut options = EvalOptions::default();
-        options.global = true;
-        options.strict = false;
-        options.promise = true;
-        options.filename = Some(name.to_owned());
-        ctx.eval_with_options(prepared.code.as_bytes(), options)
-            .map_err(|error| error.is_exception().then(|| ctx.catch()))
-    }
-
-    /// QuickJS did not take the code: perhaps it is TypeScript.
-    fn rescue<'js>(
-        &self,
-        ctx: &Ctx<'js>,
-        thrown: Option<JsValue<'js>>,
+        prepared: Prepared<'_>,
         source: &Source,
         options: &source::Options<'_>,
-        positions: &Positions,
-    ) -> Result<(Promise<'js>, Positions), ErrorObject> {
-        let Some(thrown) = thrown else {
-            return Err(ErrorObject::new(
-                Kind::SyntaxError,
-                "SyntaxError: the code contains a NUL character",
-            ));
+    ) -> Result<Compiled<'js>, ErrorObject> {
+        let refused = match self.try_compile(ctx, prepared, &source.name) {
+            Ok(compiled) => return Ok(compiled),
+            Err(refused) => refused,
         };
-        let map = SourceMap { name: &source.name, positions };
-        let refused = self.told(ctx, thrown, &map);
         if !refused.message.starts_with("SyntaxError") {
             return Err(refused);
         }
-        let prepared = match source::rescue(&source.code, options) {
-            Ok(Some(prepared)) => prepared,
-            Ok(None) => return Err(as_syntax_error(refused)),
-            Err(error) => return Err(syntax_error(&error, &source.name)),
-        };
-        match self.compile(ctx, &prepared, &source.name) {
-            Ok(promise) => Ok((promise, prepared.positions)),
-            Err(Some(thrown)) => {
-                let map = SourceMap { name: &source.name, positions: &prepared.positions };
-                Err(as_syntax_error(self.told(ctx, thrown, &map)))
+        match source::rescue(&source.code, options) {
+            Ok(Some(prepared)) => self.try_compile(ctx, prepared, &source.name).map_err(as_syntax_error),
+            Ok(None) => Err(as_syntax_error(refused)),
+            Err(error) => Err(syntax_error(&error, &source.name)),
+        }
+    }
+
+    fn try_compile<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        prepared: Prepared<'_>,
+        name: &str,
+    ) -> Result<Compiled<'js>, ErrorObject> {
+        let Prepared { code, positions } = prepared;
+        // A word in a string or a comment costs only the promise.
+        let awaits = code.contains("await");
+        match Script::compile(ctx, &Code { text: &code, name, awaits }) {
+            Ok(script) => Ok(Compiled { script, positions, awaits }),
+            Err(Refusal::Nul(_)) => {
+                Err(ErrorObject::new(Kind::SyntaxError, "SyntaxError: the code contains a NUL character"))
             }
-            Err(None) => Err(as_syntax_error(refused)),
+            Err(Refusal::Thrown(error)) => {
+                Err(self.failure(ctx, error, &SourceMap { name, positions: &positions }))
+            }
         }
     }
 
@@ -101,7 +130,7 @@ impl Engine {
         function: Persistent<Function<'static>>,
         arguments: &[Value],
         (origin, holder): (Origin, Holder),
-    ) -> Result<Watched, ErrorObject> {
+    ) -> Result<Started, ErrorObject> {
         let failed = |_| ErrorObject::new(Kind::Internal, "the function is not of this session");
         let function = function.restore(ctx).map_err(failed)?;
         let mut list = rquickjs::function::Args::new(ctx.clone(), arguments.len());
@@ -116,7 +145,8 @@ impl Engine {
         let name = String::new();
         match function.call_arg::<JsValue<'_>>(list).and_then(|value| self.wrap(ctx, value)) {
             Ok(promise) => {
-                Ok(Watched { owner, promise: Persistent::save(ctx, promise), name, positions, holder })
+                let promise = Persistent::save(ctx, promise);
+                Ok(Started::Waiting(Watched { owner, promise, name, positions, holder }))
             }
             Err(error) => Err(self.failure(ctx, error, &SourceMap { name: &name, positions: &positions })),
         }

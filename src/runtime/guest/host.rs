@@ -69,6 +69,8 @@ fn install_calls<'js>(ctx: &Ctx<'js>, guest: &Rc<Guest>, host: &Object<'js>) -> 
         state.dropped.borrow_mut().push((key, count));
     };
     host.set("release", Function::new(ctx.clone(), release)?)?;
+    let state = Rc::clone(guest);
+    host.set("noteShadow", Function::new(ctx.clone(), move || state.has_shadows.set(true))?)?;
     Ok(())
 }
 

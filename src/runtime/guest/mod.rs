@@ -76,6 +76,8 @@ pub(crate) struct Guest {
     /// The client's bindings, and where typed functions stand in their inputs.
     pub(crate) client_bindings: RefCell<HashMap<String, Vec<FunctionPlace>>>,
     pub(crate) owner: Cell<Owner>,
+    /// Whether a script has put something in the place of a binding.
+    pub(crate) has_shadows: Cell<bool>,
     /// Where calls of the script go.
     pub(crate) dispatch: RefCell<Option<Rc<Dispatch>>>,
     pub(crate) rejections: RefCell<Vec<Rejection>>,
@@ -106,6 +108,7 @@ impl Guest {
             attachment: Cell::new(0),
             client_bindings: RefCell::default(),
             owner: Cell::new(Owner::Nobody),
+            has_shadows: Cell::new(false),
             dispatch: RefCell::new(None),
             rejections: RefCell::default(),
             kit: RefCell::new(None),

@@ -124,7 +124,8 @@ impl Session {
         let names = |id: &Id| match (id, eval_id) {
             (_, None) => true,
             (Id::Text(text), Some(Value::String(asked))) => **text == **asked,
-            (Id::Number(digits), Some(Value::Number(asked))) => **digits == *asked.to_string(),
+            (Id::Number(number), Some(Value::Number(asked))) => asked.as_u64() == Some(*number),
+            (Id::Digits(digits), Some(Value::Number(asked))) => **digits == *asked.to_string(),
             (_, Some(_)) => false,
         };
         let is_meant = |requester: &Requester| requester.connection == connection && names(&requester.id);

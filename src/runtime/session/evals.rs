@@ -218,13 +218,16 @@ impl Session {
         if let Some(key) = &running.params.key {
             self.store_keyed(key, &answer, handed);
         }
-        for requester in &running.requesters {
-            let answer = answer.clone();
-            self.answer(requester, answer).await;
-        }
         let connection = self.live.as_ref().map(|live| live.number);
         if !running.requesters.iter().any(|requester| Some(requester.connection) == connection) {
             self.take_back_functions(handed);
+        }
+        if let Some((last, others)) = running.requesters.split_last() {
+            for requester in others {
+                self.answer(requester, answer.clone()).await;
+            }
+            // It may be megabytes, and nearly always there is only one who waits for it.
+            self.answer(last, answer).await;
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rquickjs::{Function, Persistent};
 use serde_json::Value;
 
-use super::super::engine::{Engine, Look, Settled, Source, Watched};
+use super::super::engine::{Engine, Look, Settled, Source, Started, Watched};
 use super::super::guest::{CallAnswer, Callable, Holder, Origin, Owner};
 use super::super::slice::Turn;
 use crate::rpc::{ErrorObject, Kind};
@@ -91,7 +91,8 @@ fn run(engine: &Engine, watches: &Watches, action: Action) -> Vec<Settled> {
             Action::Jobs => None,
         };
         match started {
-            Some((_, Ok(watched))) => watches.borrow_mut().push(watched),
+            Some((_, Ok(Started::Waiting(watched)))) => watches.borrow_mut().push(watched),
+            Some((_, Ok(Started::Over(over)))) => settled.push(over),
             // A script that was stopped did not fail: the session knows why it ended.
             Some((owner, Err(error))) if engine.guest.meter.stopped().is_none() => {
                 settled.push(Settled { owner, outcome: Err(error), handed: Vec::new() })
@@ -101,21 +102,29 @@ fn run(engine: &Engine, watches: &Watches, action: Action) -> Vec<Settled> {
         pump(engine, ctx, watches, &mut settled);
         // What an eval leaves unhandled at its end may still be handled by the jobs it leaves: that is seen later.
         let is_stopped = engine.guest.meter.stopped().is_some();
-        if !is_stopped && !settled.iter().any(|settled| matches!(settled.owner, Owner::Eval(_))) {
+        if !is_stopped && !has_eval(&settled) {
             engine.report_rejections(ctx);
         }
         settled
     })
 }
 
-/// Runs jobs and looks at what is awaited, until neither gives anything new.
+/// Whether the eval is among what is over.
+fn has_eval(settled: &[Settled]) -> bool {
+    settled.iter().any(|settled| matches!(settled.owner, Owner::Eval(_)))
+}
+
+/// Runs jobs and looks at what is awaited, until neither gives anything new. The jobs that an eval leaves at its end run
+/// after its answer.
 fn pump(engine: &Engine, ctx: &rquickjs::Ctx<'_>, watches: &Watches, settled: &mut Vec<Settled>) {
     loop {
         // Taken out while JavaScript runs: no borrow may be held across a suspension.
         let mut watched = watches.take();
         let main = watched.iter().find(|watched| matches!(watched.owner, Owner::Eval(_)));
         let main = main.and_then(|main| main.promise.clone().restore(ctx).ok());
-        engine.run_jobs(ctx, main.as_ref());
+        if !has_eval(settled) {
+            engine.run_jobs(ctx, main.as_ref());
+        }
         let mut again = false;
         if engine.guest.meter.stopped().is_none() {
             watched.retain_mut(|watched| match engine.look_at(ctx, watched) {

@@ -1,0 +1,76 @@
+//! The code of an eval, compiled and then run.
+//!
+//! In two steps, because what the compiler refuses may be TypeScript, and must not be confused with a `SyntaxError` that
+//! the code throws when it runs. Code without `await` runs as a plain script, whose value is there when it returns;
+//! only code that may wait becomes an async function with a promise.
+//!
+//! One of the modules with `unsafe`: QuickJS has these two steps, rquickjs only both at once.
+#![allow(unsafe_code)]
+
+use std::ffi::{CString, NulError};
+
+use rquickjs::{Ctx, FromJs as _, Value, qjs};
+
+/// Code for the engine, and how it is to be run.
+pub(crate) struct Code<'a> {
+    pub(crate) text: &'a str,
+    /// What stack traces call it.
+    pub(crate) name: &'a str,
+    /// Whether it is an async function, whose value comes as `{value}` in a promise.
+    pub(crate) awaits: bool,
+}
+
+/// Code that was compiled in this context.
+pub(crate) struct Script<'js>(Value<'js>);
+
+/// Why code could not be compiled.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refusal {
+    /// QuickJS takes text up to its first NUL.
+    #[error("the code contains a NUL character")]
+    Nul(#[from] NulError),
+    /// QuickJS threw something; it is still to be caught.
+    #[error(transparent)]
+    Thrown(#[from] rquickjs::Error),
+}
+
+impl<'js> Script<'js> {
+    /// Compiles, and runs nothing.
+    pub(crate) fn compile(ctx: &Ctx<'js>, code: &Code<'_>) -> Result<Self, Refusal> {
+        let (text, name) = (CString::new(code.text)?, CString::new(code.name)?);
+        let mut flags = qjs::JS_EVAL_TYPE_GLOBAL | qjs::JS_EVAL_FLAG_COMPILE_ONLY;
+        if code.awaits {
+            flags |= qjs::JS_EVAL_FLAG_ASYNC;
+        }
+        // SAFETY: the context is live and entered, both texts end with NUL and outlive the call, and the length is that
+        // of the text before its NUL. The result is ours to free.
+        let compiled = unsafe {
+            let compiled = qjs::JS_Eval(
+                ctx.as_raw().as_ptr(),
+                text.as_ptr(),
+                text.as_bytes().len() as _,
+                name.as_ptr(),
+                flags.cast_signed(),
+            );
+            Value::from_raw(ctx.clone(), compiled)
+        };
+        Ok(Self(checked(ctx, compiled)?))
+    }
+
+    /// Runs to the first `await` or to the end.
+    pub(crate) fn run(self, ctx: &Ctx<'js>) -> rquickjs::Result<Value<'js>> {
+        let raw = ctx.as_raw().as_ptr();
+        // SAFETY: the value is what `compile` got from this very context. `JS_EvalFunction` frees the reference that it
+        // is given, so it gets one of its own; the result is ours to free.
+        let value = unsafe {
+            let compiled = qjs::JS_DupValue(raw, self.0.as_raw());
+            Value::from_raw(ctx.clone(), qjs::JS_EvalFunction(raw, compiled))
+        };
+        checked(ctx, value)
+    }
+}
+
+/// The value, or that there is an exception. A panic of a host function goes on from here.
+fn checked<'js>(ctx: &Ctx<'js>, value: Value<'js>) -> rquickjs::Result<Value<'js>> {
+    rquickjs::Result::from_js(ctx, value)?
+}
