@@ -10,6 +10,7 @@ pub mod http;
 pub mod kv;
 pub mod memory;
 pub mod orders;
+mod sqlite;
 #[cfg(test)]
 mod testing;
 

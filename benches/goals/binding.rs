@@ -2,8 +2,6 @@
 
 use anyhow::{Context as _, Result, bail};
 use futures_util::{SinkExt as _, StreamExt as _};
-use scomp::binding::{BindingLimits, Call, Package, typed};
-use scomp::scomp::declaration::Declaration;
 use scomp::server::Server;
 use scomp::transport::{Frame, Outgoing, PairEnd};
 use serde_json::json;
@@ -12,7 +10,7 @@ use std::time::Instant;
 use crate::client::check;
 use crate::stats::{Samples, nanoseconds};
 use crate::table::{Goal, Row, Unit};
-use crate::{Scale, floor};
+use crate::{Scale, floor, ready};
 
 /// Calls of one eval: as many as the default limit allows, so that the eval's own cost vanishes among them.
 const CALLS: usize = 1_000;
@@ -25,7 +23,7 @@ const SUM: i64 = 499_500;
 
 /// Time of one awaited call, validation of input and output included.
 pub(crate) async fn ready_call(scale: Scale) -> Result<Vec<Row>> {
-    let server = Server::builder().package(package()).build()?;
+    let server = Server::builder().package(ready::package()).build()?;
     let mut session = server.connect();
     exchange(&mut session, r#"{"jsonrpc":"2.0","id":0,"method":"handshake","params":{"protocol":"0.1"}}"#)
         .await?;
@@ -47,20 +45,6 @@ pub(crate) async fn ready_call(scale: Scale) -> Result<Vec<Row>> {
         floor: Some(floor.median()),
         goal: Goal::RatioMax(3.0),
     }])
-}
-
-fn package() -> Package {
-    let integer = json!({"type": "integer"});
-    let declaration = Declaration {
-        name: "ready".to_owned(),
-        description: Some("Gives back what it gets.".to_owned()),
-        input: Some(integer.clone()),
-        output: Some(integer),
-        effects: Vec::new(),
-        hints: None,
-    };
-    let handler = typed(|n: i64, _call: Call| async move { Ok(n) });
-    Package::new("bench").with(declaration, BindingLimits::default(), handler)
 }
 
 async fn exchange(session: &mut PairEnd, text: &str) -> Result<String> {

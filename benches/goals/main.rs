@@ -17,6 +17,8 @@ mod memory;
 mod ours;
 mod plot;
 mod proc;
+#[path = "../support/ready.rs"]
+mod ready;
 mod report;
 mod scripts;
 mod server;

@@ -41,24 +41,10 @@ pub(crate) fn store(counts: &[Count]) -> Result<()> {
     Ok(())
 }
 
-fn stored_of_profile() -> Result<BTreeMap<String, u64>> {
-    stored()?.remove(PROFILE).with_context(|| format!("no counts of the {PROFILE} profile"))
-}
-
-/// Whether some operation takes too many instructions.
-pub(crate) fn has_grown(counts: &[Count]) -> Result<bool> {
-    let stored = stored_of_profile()?;
-    let grown = |count: &Count| {
-        stored
-            .get(count.name)
-            .is_some_and(|before| count.instructions as f64 > *before as f64 * (1.0 + GROWTH_MAX))
-    };
-    Ok(counts.iter().any(grown))
-}
-
 /// Prints a line for each operation; an error when one takes too many instructions.
 pub(crate) fn with_stored(counts: &[Count]) -> Result<()> {
-    let stored = stored_of_profile()?;
+    let mut all = stored()?;
+    let stored = all.remove(PROFILE).with_context(|| format!("no counts of the {PROFILE} profile"))?;
     println!("{:<44} {:>12} {:>12} {:>8}", format!("instructions ({PROFILE} profile)"), "stored", "now", "");
     let mut grown = Vec::new();
     for Count { name, instructions } in counts {

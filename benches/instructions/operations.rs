@@ -12,14 +12,16 @@ use scomp::rpc::{self, Message};
 use scomp::scomp::link::{SessionCommand, SessionEvent};
 use scomp::scomp::peer::{Effect, Peer};
 use scomp::scomp::plain::{from_plain, to_plain};
+use scomp::server::Server;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use crate::callgrind::mark_part;
 use crate::session::Session;
 
-/// The operations in order, and how often each is done: often enough that a thread's timing does not show.
-pub(crate) const NAMES: [(&str, u64); 10] = [
+/// The operations in order, and how often each is done: often enough that what happens once does not show.
+pub(crate) static NAMES: [(&str, u64); 10] = [
     ("decode an eval request", 200),
     ("take an eval in and send its answer", 100),
     ("check an order against its schema", 200),
@@ -46,38 +48,47 @@ doubled";
 const TEN_CALLS: &str =
     "(async () => { let sum = 0; for (let i = 0; i < 10; i++) sum += await ready(i); return sum; })()";
 
-/// Does them all, with a mark before and after each.
-pub(crate) fn run_all() -> Result<()> {
+/// Does them all, with a mark before and after each. On the server's shard, whose thread alone is counted.
+pub(crate) async fn run_all(server: Server) -> Result<()> {
     let order_schema = Schema::compile(&schema()).ok().context("the schema does not compile")?;
     let order = order(7);
     let mut peer = live_peer()?;
-    let mut at = NAMES.iter();
-    let mut measure = |operation: &mut dyn FnMut() -> Result<()>| -> Result<()> {
-        let (name, times) = at.next().context("an operation without name")?;
-        operation().with_context(|| (*name).to_owned())?;
-        std::thread::sleep(REST);
+    let mut list = List { left: NAMES.iter() };
+    list.measure(async || decode_request()).await?;
+    list.measure(async || take_eval(&mut peer)).await?;
+    list.measure(async || check_order(&order_schema, &order)).await?;
+    list.measure(async || convert_orders()).await?;
+    let mut session = Session::open(server, &orders()).await?;
+    list.measure(async || session.reopen().await).await?;
+    list.measure(async || session.eval("1+1", r#""value":2"#).await).await?;
+    list.measure(async || session.eval(TYPESCRIPT, r#""value":6"#).await).await?;
+    list.measure(async || session.eval(TEN_CALLS, r#""value":45"#).await).await?;
+    list.measure(async || session.eval("await notify({})", r#""value":2"#).await).await?;
+    list.measure(async || session.eval("await orders({})", r#""id":"A-99""#).await).await?;
+    ensure!(list.left.next().is_none(), "a name without operation");
+    Ok(())
+}
+
+/// The operations that are still to be measured.
+struct List {
+    left: std::slice::Iter<'static, (&'static str, u64)>,
+}
+
+impl List {
+    /// Measures the next one.
+    async fn measure(&mut self, mut operation: impl AsyncFnMut() -> Result<()>) -> Result<()> {
+        let (name, times) = self.left.next().context("an operation without name")?;
+        operation().await.with_context(|| (*name).to_owned())?;
+        sleep(REST).await;
         mark_part();
         for _ in 0..*times {
-            operation()?;
+            operation().await.with_context(|| (*name).to_owned())?;
         }
         // What an operation leaves to be done belongs to it.
-        std::thread::sleep(REST);
+        sleep(REST).await;
         mark_part();
         Ok(())
-    };
-    measure(&mut decode_request)?;
-    measure(&mut || take_eval(&mut peer))?;
-    measure(&mut || check_order(&order_schema, &order))?;
-    measure(&mut convert_orders)?;
-    let mut session = Session::open(&orders())?;
-    measure(&mut || session.reopen())?;
-    measure(&mut || session.eval("1+1", r#""value":2"#))?;
-    measure(&mut || session.eval(TYPESCRIPT, r#""value":6"#))?;
-    measure(&mut || session.eval(TEN_CALLS, r#""value":45"#))?;
-    measure(&mut || session.eval("await notify({})", r#""value":2"#))?;
-    measure(&mut || session.eval("await orders({})", r#""id":"A-99""#))?;
-    ensure!(at.next().is_none(), "a name without operation");
-    Ok(())
+    }
 }
 
 fn decode_request() -> Result<()> {

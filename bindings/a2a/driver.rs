@@ -10,10 +10,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
-use tokio_util::sync::CancellationToken;
 
 use super::ConnectionId;
 use super::machine::{Arrival, Effect, Gateway, Turn};
+use super::outlet::Outlet;
 use super::sessions::DiskSessions;
 use crate::observe::audit::{Audit, Event};
 use crate::transport::close_code;
@@ -26,24 +26,6 @@ pub(crate) const TEXT_BYTES_QUEUED_MAX: usize = 64 << 20;
 
 /// Inputs that share one sync of the disk.
 const INPUTS_PER_ROUND_MAX: usize = 256;
-
-/// Frames that wait for one connection. A reader that is this far behind is disconnected.
-pub(crate) const DELIVERIES_QUEUED_MAX: usize = 1024;
-
-/// What a connection is told.
-#[derive(Debug)]
-pub(crate) enum Delivery {
-    Frame(Value),
-    Close { code: u16, reason: String },
-}
-
-/// The way to a connection.
-#[derive(Debug)]
-pub(crate) struct Outlet {
-    pub(crate) deliveries_tx: mpsc::Sender<Delivery>,
-    /// Fires when the connection must end, because it does not take what it gets.
-    pub(crate) overrun: CancellationToken,
-}
 
 /// What happens.
 #[derive(Debug)]
@@ -206,8 +188,7 @@ impl Driver {
             tracing::error!(%error, "the sessions cannot be written");
             let concerned: BTreeSet<_> = effects.iter().filter_map(target).collect();
             for id in concerned {
-                let reason = "the sessions cannot be written".to_owned();
-                self.deliver(id, Delivery::Close { code: close_code::INTERNAL, reason });
+                self.close(id, close_code::INTERNAL, "the sessions cannot be written".to_owned());
             }
         }
         for effect in effects {
@@ -220,22 +201,22 @@ impl Driver {
                     agent: record.agent,
                     outcome: record.outcome,
                 }),
-                Effect::Send { to, frame } if kept.is_ok() => self.deliver(to, Delivery::Frame(frame)),
-                Effect::Close { to, code, reason } => self.deliver(to, Delivery::Close { code, reason }),
+                Effect::Send { to, frame } if kept.is_ok() => self.send(to, frame),
+                Effect::Close { to, code, reason } => self.close(to, code, reason),
                 Effect::Send { .. } => {}
             }
         }
     }
 
-    fn deliver(&mut self, id: ConnectionId, delivery: Delivery) {
-        let is_last = matches!(delivery, Delivery::Close { .. });
-        let Some(outlet) = self.outlets.get(&id) else { return };
-        let taken = outlet.deliveries_tx.try_send(delivery);
-        if taken.is_err() {
-            outlet.overrun.cancel();
-        }
-        if is_last || taken.is_err() {
+    fn send(&mut self, id: ConnectionId, frame: Value) {
+        if self.outlets.get(&id).is_some_and(|outlet| !outlet.send(frame)) {
             self.outlets.remove(&id);
+        }
+    }
+
+    fn close(&mut self, id: ConnectionId, code: u16, reason: String) {
+        if let Some(outlet) = self.outlets.remove(&id) {
+            outlet.close(code, reason);
         }
     }
 }

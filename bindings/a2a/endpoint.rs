@@ -5,13 +5,13 @@ use std::time::Instant;
 
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
-use tokio::sync::mpsc;
 
 use super::ConnectionId;
 use super::codes::{ErrorCode, Refusal};
-use super::driver::{DELIVERIES_QUEUED_MAX, Delivery, GatewayHandle, Input, Outlet, now_ms};
+use super::driver::{GatewayHandle, Input, now_ms};
 use super::journal::JOURNAL_BYTES_MAX;
 use super::machine::Arrival;
+use super::outlet::{Delivery, outlet};
 use super::wire;
 use crate::peering::{Conversation, Endpoint, Out, Visit, pump};
 
@@ -49,9 +49,8 @@ impl Endpoint for GatewayEndpoint {
         let gateway = self.gateway.clone();
         Box::pin(async move {
             let arrival = arrival(visit.query.as_deref(), &visit.headers);
-            let (deliveries_tx, mut deliveries_rx) = mpsc::channel(DELIVERIES_QUEUED_MAX);
             let stop = visit.stop.child_token();
-            let outlet = Outlet { deliveries_tx, overrun: stop.clone() };
+            let (outlet, mut deliveries_rx) = outlet(stop.clone());
             let Ok(id) = gateway.open(arrival, outlet).await else { return };
             let mut client = Client { gateway: gateway.clone(), id };
             let mut transport = visit.transport;
@@ -109,7 +108,7 @@ impl Conversation for Client {
 
     fn on_command(&mut self, delivery: Delivery, _: Instant, out: &mut Out) {
         match delivery {
-            Delivery::Frame(frame) => out.send(frame.to_string()),
+            Delivery::Frame(frame, _) => out.send(frame.to_string()),
             Delivery::Close { code, reason } => out.close(code, reason),
         }
     }

@@ -7,11 +7,11 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
 
 use serde_json::{Map, Value, json};
-use tokio::sync::mpsc;
 
 use super::codes::{ErrorCode, Refusal};
 use super::correspondence::{correlation, ping};
 use super::driver::now_ms;
+use super::outlet::Outlet;
 use super::wire::{self, PROTOCOL_VERSION, Type};
 use crate::peering::{Conversation, Out};
 
@@ -27,7 +27,7 @@ pub(crate) struct LineNumber(pub(crate) u64);
 pub(crate) enum Order {
     Open {
         number: LineNumber,
-        frames_tx: mpsc::Sender<Value>,
+        outlet: Outlet,
     },
     /// `fenced`: with a ping behind it.
     Send {
@@ -42,7 +42,7 @@ pub(crate) enum Order {
 
 #[derive(Debug)]
 struct Extension {
-    frames_tx: mpsc::Sender<Value>,
+    outlet: Outlet,
     /// The handshakes and subscriptions that made it what it is, by what they are about.
     standing: HashMap<String, Map<String, Value>>,
     agents: BTreeSet<String>,
@@ -97,8 +97,7 @@ impl Liaison {
     }
 
     fn deliver(&mut self, number: LineNumber, frame: Value) {
-        let Some(line) = self.lines.get(&number) else { return };
-        if line.frames_tx.try_send(frame).is_err() {
+        if self.lines.get(&number).is_some_and(|line| !line.outlet.send(frame)) {
             // Gone, or too slow for what it asked for.
             self.lines.remove(&number);
         }
@@ -186,7 +185,7 @@ impl Conversation for Liaison {
         if let Some(token) = &self.token {
             out.send(json!({"type": "auth", "content": {"token": token}}).to_string());
         }
-        self.lines.retain(|_, line| !line.frames_tx.is_closed());
+        self.lines.retain(|_, line| !line.outlet.is_closed());
         for line in self.lines.values() {
             for fields in line.standing.values() {
                 let frame = Value::Object(fields.clone());
@@ -225,13 +224,9 @@ impl Conversation for Liaison {
 
     fn on_command(&mut self, order: Order, _: Instant, out: &mut Out) {
         match order {
-            Order::Open { number, frames_tx } => {
-                let line = Extension {
-                    frames_tx,
-                    standing: HashMap::new(),
-                    agents: BTreeSet::new(),
-                    listens: false,
-                };
+            Order::Open { number, outlet } => {
+                let line =
+                    Extension { outlet, standing: HashMap::new(), agents: BTreeSet::new(), listens: false };
                 self.lines.insert(number, line);
             }
             Order::Send { number, fields, fenced } => {

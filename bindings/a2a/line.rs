@@ -9,9 +9,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::ConnectionId;
 use super::correspondence::ping;
-use super::driver::{DELIVERIES_QUEUED_MAX, Delivery, GatewayHandle, Input, Outlet, Stopped};
+use super::driver::{GatewayHandle, Input, Stopped};
 use super::liaison::{LineNumber, Order};
 use super::machine::Arrival;
+use super::outlet::{Delivery, outlet};
 use crate::peering::{Link, LinkDown};
 
 /// Why a line cannot be used.
@@ -27,7 +28,7 @@ pub(crate) enum LineError {
 #[derive(Debug)]
 pub(crate) struct Line {
     far_end: FarEnd,
-    frames_rx: Frames,
+    deliveries_rx: mpsc::Receiver<Delivery>,
 }
 
 #[derive(Debug)]
@@ -36,29 +37,23 @@ enum FarEnd {
     Elsewhere { link: Link<Order>, number: LineNumber },
 }
 
-#[derive(Debug)]
-enum Frames {
-    Here(mpsc::Receiver<Delivery>),
-    Elsewhere(mpsc::Receiver<Value>),
-}
-
 impl Line {
     /// A line to the gateway of this server.
     pub(crate) async fn here(gateway: &GatewayHandle) -> Result<Self, LineError> {
-        let (deliveries_tx, deliveries_rx) = mpsc::channel(DELIVERIES_QUEUED_MAX);
-        let outlet = Outlet { deliveries_tx, overrun: CancellationToken::new() };
+        // Nobody looks at the token: an outlet that is overrun is dropped, and the line ends after what it holds.
+        let (outlet, deliveries_rx) = outlet(CancellationToken::new());
         let arrival = Arrival { is_local: true, ..Arrival::default() };
         let id = gateway.open(arrival, outlet).await?;
         let far_end = FarEnd::Here { gateway: gateway.clone(), id };
-        Ok(Self { far_end, frames_rx: Frames::Here(deliveries_rx) })
+        Ok(Self { far_end, deliveries_rx })
     }
 
     /// A line to a gateway elsewhere.
     pub(crate) async fn elsewhere(link: &Link<Order>, number: LineNumber) -> Result<Self, LineError> {
-        let (frames_tx, frames_rx) = mpsc::channel(DELIVERIES_QUEUED_MAX);
-        link.send(Order::Open { number, frames_tx }).await?;
+        let (outlet, deliveries_rx) = outlet(CancellationToken::new());
+        link.send(Order::Open { number, outlet }).await?;
         let far_end = FarEnd::Elsewhere { link: link.clone(), number };
-        Ok(Self { far_end, frames_rx: Frames::Elsewhere(frames_rx) })
+        Ok(Self { far_end, deliveries_rx })
     }
 
     /// Sends a frame; `fenced` with a ping behind it, whose echo tells that the gateway has dealt with it.
@@ -79,12 +74,9 @@ impl Line {
 
     /// The next frame; none when the gateway hung up.
     pub(crate) async fn next(&mut self) -> Option<Value> {
-        match &mut self.frames_rx {
-            Frames::Here(deliveries_rx) => match deliveries_rx.recv().await? {
-                Delivery::Frame(frame) => Some(frame),
-                Delivery::Close { .. } => None,
-            },
-            Frames::Elsewhere(frames_rx) => frames_rx.recv().await,
+        match self.deliveries_rx.recv().await? {
+            Delivery::Frame(frame, _) => Some(frame),
+            Delivery::Close { .. } => None,
         }
     }
 }

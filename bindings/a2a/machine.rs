@@ -10,7 +10,7 @@ mod service;
 
 use std::collections::HashMap;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::ConnectionId;
 use super::auth::Token;
@@ -98,6 +98,13 @@ pub(crate) struct Turn<'a> {
 impl Turn<'_> {
     fn send(&mut self, to: ConnectionId, frame: Value) {
         self.effects.push(Effect::Send { to, frame });
+    }
+
+    /// Sends an agent its copy of a frame that several get.
+    fn send_copy(&mut self, to: ConnectionId, agent: &str, frame: &Value) {
+        let mut copy = frame.clone();
+        copy["agent"] = json!(agent);
+        self.send(to, copy);
     }
 
     /// Sends a frame before those that went out since `mark`, a number of effects.
@@ -368,7 +375,10 @@ impl Gateway {
             Body::Request => self.request(id, envelope, turn)?,
             Body::Session(request) => self.serve_session(id, request, answer_to, turn)?,
             Body::Response => self.respond(id, envelope, turn)?,
-            Body::Error => self.pass_error(id, envelope, turn)?,
+            // One that answers nothing goes nowhere: errors are not answered with errors.
+            Body::Error => {
+                self.pass_answer(id, envelope, turn)?;
+            }
             Body::Event { event } => self.event(id, envelope, &event, turn)?,
             Body::Broadcast => self.broadcast(id, envelope, turn)?,
             Body::Proposal { deadline_ms } => self.propose(id, envelope, deadline_ms, turn)?,
@@ -406,6 +416,15 @@ impl Gateway {
             }
             Some(name) => super::content::agent_name(name.to_owned()),
         }
+    }
+
+    /// Which of its agents a connection speaks for; `only` says what others may not do.
+    fn agent_of(&self, id: ConnectionId, claimed: Option<&str>, only: &str) -> Result<String, Refusal> {
+        let sender = self.sender(id, claimed)?;
+        if self.registry.seat(&sender) != Some(id) {
+            return Err(Refusal::new(ErrorCode::PermissionDenied, only));
+        }
+        Ok(sender)
     }
 }
 

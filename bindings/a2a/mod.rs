@@ -21,6 +21,7 @@ mod journal;
 mod liaison;
 mod line;
 mod machine;
+mod outlet;
 mod parked;
 mod party;
 mod rate;

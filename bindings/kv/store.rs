@@ -1,18 +1,13 @@
-//! The SQLite side: one connection on a thread of its own, to which the handlers send work.
+//! The SQLite side: what the handlers have done there.
 //!
-//! SQLite writes one at a time anyway, and a thread of its own keeps the disk away from the threads that run scripts.
-//! Compare-and-set needs no transaction for the same reason: nothing runs between its two statements.
+//! Compare-and-set needs no transaction: nothing comes between the two statements of one piece of work.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot};
 
-/// Work that waits for the disk.
-/// More than any disk needs to be busy; whoever comes next waits in its own handler, within its own time limit.
-const JOBS_QUEUED_MAX: usize = 1024;
+use crate::bindings::sqlite::{Database, StoreError};
 
 const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS entries (
@@ -27,18 +22,19 @@ const TABLES: &str = "
     END;
 ";
 
-/// Why the store did not do it.
+/// Why a value was not stored.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum StoreError {
-    #[error("the store failed: {0}")]
-    Sqlite(#[from] rusqlite::Error),
-    #[error("the store's thread cannot be started: {0}")]
-    Thread(#[from] std::io::Error),
-    #[error("the namespace is full: it has {0} keys")]
-    Full(u64),
-    #[error("the store is gone")]
-    Gone,
+pub(super) enum WriteError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Full(#[from] Full),
 }
+
+/// There is no room for one more key.
+#[derive(Debug, thiserror::Error)]
+#[error("the namespace is full: it has {0} keys")]
+pub(super) struct Full(u64);
 
 /// Where a value lies.
 pub(super) struct Place {
@@ -46,65 +42,35 @@ pub(super) struct Place {
     pub(super) key: String,
 }
 
-type Job = Box<dyn FnOnce(&Connection) + Send>;
-
-/// A handle; the thread ends with the last one.
+/// A handle. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Store {
-    jobs_tx: mpsc::Sender<Job>,
-    keys_max: Arc<u64>,
+    database: Database,
+    keys_max: u64,
 }
 
 impl Store {
     pub(super) fn open(path: Option<&Path>, keys_max: u64) -> Result<Self, StoreError> {
-        let connection = match path {
-            Some(path) => Connection::open(path)?,
-            None => Connection::open_in_memory()?,
-        };
-        // Readers of the file beside us (a backup) do not stop us then, and a commit is one write.
-        connection.pragma_update(None, "journal_mode", "WAL")?;
-        connection.pragma_update(None, "synchronous", "NORMAL")?;
-        connection.execute_batch(TABLES)?;
-        let (jobs_tx, mut jobs_rx) = mpsc::channel::<Job>(JOBS_QUEUED_MAX);
-        std::thread::Builder::new().name("kv".to_owned()).spawn(move || {
-            while let Some(job) = jobs_rx.blocking_recv() {
-                job(&connection);
-            }
-        })?;
-        Ok(Self { jobs_tx, keys_max: Arc::new(keys_max) })
-    }
-
-    async fn run<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        let (done_tx, done_rx) = oneshot::channel();
-        let job: Job = Box::new(move |connection| {
-            // Work for a caller that stopped waiting is not begun.
-            if !done_tx.is_closed() {
-                let _ = done_tx.send(work(connection));
-            }
-        });
-        self.jobs_tx.send(job).await.map_err(|_| StoreError::Gone)?;
-        done_rx.await.map_err(|_| StoreError::Gone)?
+        let database = Database::open("kv", path, |connection| connection.execute_batch(TABLES))?;
+        Ok(Self { database, keys_max })
     }
 
     pub(super) async fn get(&self, place: Place) -> Result<Option<String>, StoreError> {
-        self.run(move |connection| read(connection, &place)).await
+        self.database.run(move |connection| read(connection, &place)).await
     }
 
-    pub(super) async fn set(&self, place: Place, value: String) -> Result<(), StoreError> {
-        let keys_max = *self.keys_max;
-        self.run(move |connection| write(connection, &place, &value, keys_max)).await
+    pub(super) async fn set(&self, place: Place, value: String) -> Result<(), WriteError> {
+        let keys_max = self.keys_max;
+        Ok(self.database.run(move |connection| write(connection, &place, &value, keys_max)).await??)
     }
 
     pub(super) async fn delete(&self, place: Place) -> Result<bool, StoreError> {
-        self.run(move |connection| {
+        let delete = move |connection: &mut Connection| {
             let mut delete =
                 connection.prepare_cached("DELETE FROM entries WHERE namespace = ? AND key = ?")?;
             Ok(delete.execute(params![place.namespace, place.key])? > 0)
-        })
-        .await
+        };
+        self.database.run(delete).await
     }
 
     /// Stores `value` if what is there is `expected`; `None` means that nothing is there.
@@ -113,18 +79,17 @@ impl Store {
         place: Place,
         expected: Option<Value>,
         value: String,
-    ) -> Result<bool, StoreError> {
-        let keys_max = *self.keys_max;
-        self.run(move |connection| {
+    ) -> Result<bool, WriteError> {
+        let keys_max = self.keys_max;
+        let swap = move |connection: &mut Connection| {
             let current =
                 read(connection, &place)?.and_then(|text| serde_json::from_str::<Value>(&text).ok());
             if current != expected {
-                return Ok(false);
+                return Ok(Ok(false));
             }
-            write(connection, &place, &value, keys_max)?;
-            Ok(true)
-        })
-        .await
+            Ok(write(connection, &place, &value, keys_max)?.map(|()| true))
+        };
+        Ok(self.database.run(swap).await??)
     }
 
     /// Keys that begin with `prefix` and come after `after`, in the order of their bytes.
@@ -135,7 +100,7 @@ impl Store {
         after: Option<String>,
         limit: usize,
     ) -> Result<Vec<String>, StoreError> {
-        self.run(move |connection| {
+        let list = move |connection: &mut Connection| {
             let mut select = connection.prepare_cached(
                 "SELECT key FROM entries WHERE namespace = ?1 AND key >= ?2 AND (?3 IS NULL OR key > ?3) ORDER BY key",
             )?;
@@ -152,29 +117,34 @@ impl Store {
                 keys.push(key);
             }
             Ok(keys)
-        })
-        .await
+        };
+        self.database.run(list).await
     }
 }
 
-fn read(connection: &Connection, place: &Place) -> Result<Option<String>, StoreError> {
+fn read(connection: &Connection, place: &Place) -> rusqlite::Result<Option<String>> {
     let mut select =
         connection.prepare_cached("SELECT value FROM entries WHERE namespace = ? AND key = ?")?;
-    Ok(select.query_row(params![place.namespace, place.key], |row| row.get(0)).optional()?)
+    select.query_row(params![place.namespace, place.key], |row| row.get(0)).optional()
 }
 
-fn write(connection: &Connection, place: &Place, value: &str, keys_max: u64) -> Result<(), StoreError> {
+fn write(
+    connection: &Connection,
+    place: &Place,
+    value: &str,
+    keys_max: u64,
+) -> rusqlite::Result<Result<(), Full>> {
     let mut update =
         connection.prepare_cached("UPDATE entries SET value = ?3 WHERE namespace = ?1 AND key = ?2")?;
     if update.execute(params![place.namespace, place.key, value])? > 0 {
-        return Ok(());
+        return Ok(Ok(()));
     }
     let mut count = connection.prepare_cached("SELECT keys FROM namespaces WHERE namespace = ?")?;
     let keys: Option<i64> = count.query_row(params![place.namespace], |row| row.get(0)).optional()?;
     if u64::try_from(keys.unwrap_or(0)).unwrap_or(0) >= keys_max {
-        return Err(StoreError::Full(keys_max));
+        return Ok(Err(Full(keys_max)));
     }
     let mut insert = connection.prepare_cached("INSERT INTO entries VALUES (?, ?, ?)")?;
     insert.execute(params![place.namespace, place.key, value])?;
-    Ok(())
+    Ok(Ok(()))
 }

@@ -1,8 +1,10 @@
 //! The thread with a real disk, and connections that are nothing but channels.
 
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use super::super::config::Config;
+use super::super::outlet::{DELIVERIES_BYTES_MAX, DELIVERIES_QUEUED_MAX, Delivery, outlet};
 use super::super::sessions::Durability;
 use super::super::testing::Folder;
 use super::*;
@@ -20,16 +22,15 @@ fn start(folder: &Folder) -> GatewayHandle {
 }
 
 async fn connect(gateway: &GatewayHandle) -> Socket {
-    let (deliveries_tx, deliveries_rx) = mpsc::channel(DELIVERIES_QUEUED_MAX);
     let overrun = CancellationToken::new();
-    let outlet = Outlet { deliveries_tx, overrun: overrun.clone() };
+    let (outlet, deliveries_rx) = outlet(overrun.clone());
     let id = gateway.open(Arrival::default(), outlet).await.unwrap();
     Socket { id, deliveries_rx, overrun }
 }
 
 async fn frame(socket: &mut Socket) -> Value {
     match socket.deliveries_rx.recv().await.unwrap() {
-        Delivery::Frame(frame) => frame,
+        Delivery::Frame(frame, _) => frame,
         Delivery::Close { code, .. } => panic!("closed with {code}"),
     }
 }
@@ -83,6 +84,24 @@ async fn a_reader_that_is_too_far_behind_is_disconnected() {
     assert!(!socket.overrun.is_cancelled(), "the last place was taken");
     gateway.send(ping()).await.unwrap();
     socket.overrun.cancelled().await;
+}
+
+#[tokio::test]
+async fn a_reader_that_leaves_too_many_bytes_is_disconnected() {
+    let folder = Folder::new();
+    let gateway = start(&folder);
+    let (agent, mut client) = (connect(&gateway).await, connect(&gateway).await);
+    let shake = json!({"type": "handshake", "from": "coder", "content": {"action": "advertise"}});
+    assert!(gateway.try_text(agent.id, &shake.to_string()));
+    let text = "x".repeat(DELIVERIES_BYTES_MAX / 4);
+    let long = json!({"type": "broadcast", "content": {"message": text}}).to_string();
+    for _ in 0..3 {
+        assert!(gateway.try_text(client.id, &long));
+        assert_eq!(frame(&mut client).await["content"]["result"]["delivered"], 1);
+    }
+    assert!(!agent.overrun.is_cancelled(), "there is room for three, and a little more");
+    assert!(gateway.try_text(client.id, &long));
+    agent.overrun.cancelled().await;
 }
 
 #[tokio::test]

@@ -1,5 +1,9 @@
 //! What a link makes of the frames of a gateway elsewhere.
 
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::super::outlet::{Delivery, outlet};
 use super::*;
 
 struct Desk {
@@ -15,10 +19,10 @@ impl Desk {
         desk
     }
 
-    fn line(&mut self, number: u64) -> mpsc::Receiver<Value> {
-        let (frames_tx, frames_rx) = mpsc::channel(8);
-        self.order(Order::Open { number: LineNumber(number), frames_tx });
-        frames_rx
+    fn line(&mut self, number: u64) -> Heard {
+        let (outlet, deliveries_rx) = outlet(CancellationToken::new());
+        self.order(Order::Open { number: LineNumber(number), outlet });
+        Heard(deliveries_rx)
     }
 
     fn order(&mut self, order: Order) {
@@ -32,6 +36,18 @@ impl Desk {
 
     fn hear(&mut self, frame: Value) {
         self.liaison.on_text(&frame.to_string(), Instant::now(), &mut self.out);
+    }
+}
+
+/// What comes out of a line.
+struct Heard(mpsc::Receiver<Delivery>);
+
+impl Heard {
+    fn try_recv(&mut self) -> Result<Value, mpsc::error::TryRecvError> {
+        self.0.try_recv().map(|delivery| match delivery {
+            Delivery::Frame(frame, _) => frame,
+            Delivery::Close { code, .. } => panic!("closed with {code}"),
+        })
     }
 }
 

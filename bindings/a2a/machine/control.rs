@@ -227,10 +227,7 @@ impl Gateway {
         status: Status,
         turn: &mut Turn<'_>,
     ) -> Result<(), Refusal> {
-        let agent = self.sender(id, envelope.from.as_deref())?;
-        if self.registry.seat(&agent) != Some(id) {
-            return Err(Refusal::new(ErrorCode::PermissionDenied, "only an agent has a status"));
-        }
+        let agent = self.agent_of(id, envelope.from.as_deref(), "only an agent has a status")?;
         if let Some(change) = self.registry.set_status(&agent, status) {
             self.announce(&change, turn);
         }

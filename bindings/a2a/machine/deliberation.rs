@@ -1,9 +1,7 @@
 //! Proposals to the triad, its votes, and who hears of the decision.
 
-use serde_json::json;
-
 use super::super::ConnectionId;
-use super::super::codes::{ErrorCode, Refusal};
+use super::super::codes::Refusal;
 use super::super::triad::{Decision, Proposal, Vote};
 use super::super::wire::{self, Envelope, Type, from_gateway};
 use super::routing::stamped;
@@ -30,9 +28,7 @@ impl Gateway {
             if let Some(seat) = self.registry.seat(member)
                 && *member != sender
             {
-                let mut copy = frame.clone();
-                copy["agent"] = json!(member);
-                turn.send(seat, copy);
+                turn.send_copy(seat, member, &frame);
             }
         }
         Ok(())
@@ -47,10 +43,7 @@ impl Gateway {
         vote: Vote,
         turn: &mut Turn<'_>,
     ) -> Result<(), Refusal> {
-        let voter = self.sender(id, envelope.from.as_deref())?;
-        if self.registry.seat(&voter) != Some(id) {
-            return Err(Refusal::new(ErrorCode::PermissionDenied, "only members of the triad vote"));
-        }
+        let voter = self.agent_of(id, envelope.from.as_deref(), "only members of the triad vote")?;
         if let Some(decision) = self.triad.vote(proposal_id, &voter, vote)? {
             self.decide(&decision, turn);
         }

@@ -49,7 +49,7 @@ impl Gateway {
                 // Whoever waits for the answer did nothing wrong.
                 tracing::warn!(agent = sender, %error, "an answer was not kept");
             }
-            pass_answer(envelope, &sender, &waiting, turn);
+            turn.send(waiting.requester, answer(envelope, &sender, &waiting, turn.now_ms));
             return Ok(());
         }
         let entry = entry(&envelope, role, content, None, turn.now_ms);
@@ -77,29 +77,29 @@ impl Gateway {
         envelope: Envelope,
         turn: &mut Turn<'_>,
     ) -> Result<(), Refusal> {
-        let sender = self.sender(id, envelope.from.as_deref())?;
-        if envelope.metadata.correlation_id.is_none() {
-            return Err(Refusal::missing("metadata.correlationId"));
+        let has_correlation = envelope.metadata.correlation_id.is_some();
+        match self.pass_answer(id, envelope, turn)? {
+            true => Ok(()),
+            false if has_correlation => {
+                Err(Refusal::invalid("metadata.correlationId", "that of a request to this agent"))
+            }
+            false => Err(Refusal::missing("metadata.correlationId")),
         }
-        let waiting = self
-            .answered(id, &envelope)
-            .ok_or_else(|| Refusal::invalid("metadata.correlationId", "that of a request to this agent"))?;
-        pass_answer(envelope, &sender, &waiting, turn);
-        Ok(())
     }
 
-    /// An agent may answer with an error. One that answers nothing goes nowhere: errors are not answered with errors.
-    pub(super) fn pass_error(
+    /// Gives a frame to whoever waits for it as an answer; false if nobody does.
+    pub(super) fn pass_answer(
         &mut self,
         id: ConnectionId,
         envelope: Envelope,
         turn: &mut Turn<'_>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<bool, Refusal> {
         let sender = self.sender(id, envelope.from.as_deref())?;
-        if let Some(waiting) = self.answered(id, &envelope) {
-            pass_answer(envelope, &sender, &waiting, turn);
+        let waiting = self.answered(id, &envelope);
+        if let Some(waiting) = &waiting {
+            turn.send(waiting.requester, answer(envelope, &sender, waiting, turn.now_ms));
         }
-        Ok(())
+        Ok(waiting.is_some())
     }
 
     pub(super) fn event(
@@ -109,10 +109,7 @@ impl Gateway {
         event: &str,
         turn: &mut Turn<'_>,
     ) -> Result<(), Refusal> {
-        let sender = self.sender(id, envelope.from.as_deref())?;
-        if self.registry.seat(&sender) != Some(id) {
-            return Err(Refusal::new(ErrorCode::PermissionDenied, "only an agent announces events"));
-        }
+        let sender = self.agent_of(id, envelope.from.as_deref(), "only an agent announces events")?;
         let mut frame = stamped(envelope, &sender, turn.now_ms);
         frame["event"] = json!(event);
         self.publish(Channel::Events, &sender, &frame, turn);
@@ -133,9 +130,7 @@ impl Gateway {
         let mut reached = Vec::new();
         for (agent, seat) in self.registry.present() {
             if agent != sender {
-                let mut copy = frame.clone();
-                copy["agent"] = json!(agent);
-                turn.send(seat, copy);
+                turn.send_copy(seat, &agent, &frame);
                 reached.push(agent);
             }
         }
@@ -292,14 +287,15 @@ fn entry(
     }
 }
 
-fn pass_answer(envelope: Envelope, sender: &str, waiting: &Waiting, turn: &mut Turn<'_>) {
-    let mut frame = stamped(envelope, sender, turn.now_ms);
+/// An answer as whoever waits for it gets it.
+fn answer(envelope: Envelope, sender: &str, waiting: &Waiting, now_ms: u64) -> Value {
+    let mut frame = stamped(envelope, sender, now_ms);
     frame["agent"] = json!(waiting.sender);
     if let (None, Some(session_id)) = (frame.get("sessionId"), &waiting.session_id) {
         frame["sessionId"] = json!(session_id);
     }
     wire::correlate(&mut frame, &waiting.correlation_id);
-    turn.send(waiting.requester, frame);
+    frame
 }
 
 /// A frame as it travels on: with its sender as we know it, an id, and the time in milliseconds.

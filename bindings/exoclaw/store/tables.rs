@@ -69,9 +69,6 @@ pub(crate) struct Listed {
 }
 
 pub(super) fn prepare(connection: &Connection) -> rusqlite::Result<()> {
-    // Readers of the file beside us (a backup) do not stop us then, and a commit is one write.
-    connection.pragma_update(None, "journal_mode", "WAL")?;
-    connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.execute_batch(TABLES)
 }

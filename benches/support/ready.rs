@@ -1,0 +1,20 @@
+//! `ready(n)`: a binding that has its answer at once, checked by schemas both ways. For whoever measures such a call.
+
+use scomp::binding::{BindingLimits, Call, Package, typed};
+use scomp::scomp::declaration::Declaration;
+use serde_json::json;
+
+/// The package with this binding alone.
+pub(crate) fn package() -> Package {
+    let integer = json!({"type": "integer"});
+    let declaration = Declaration {
+        name: "ready".to_owned(),
+        description: Some("Gives back what it gets.".to_owned()),
+        input: Some(integer.clone()),
+        output: Some(integer),
+        effects: Vec::new(),
+        hints: None,
+    };
+    let handler = typed(|n: i64, _call: Call| async move { Ok(n) });
+    Package::new("bench").with(declaration, BindingLimits::default(), handler)
+}
