@@ -161,9 +161,11 @@ impl Account {
     }
 
     /// Whether CPU time is left for one more eval.
-    pub fn check_cpu(&self, now: Instant) -> Result<(), QuotaExceeded> {
+    pub fn check_cpu(&self, now: impl FnOnce() -> Instant) -> Result<(), QuotaExceeded> {
         let Some(cpu) = &self.cpu else { return Ok(()) };
-        cpu.lock().positive(now).map_err(|retry_after| QuotaExceeded { resource: Resource::Cpu, retry_after })
+        cpu.lock()
+            .positive(now())
+            .map_err(|retry_after| QuotaExceeded { resource: Resource::Cpu, retry_after })
     }
 
     /// Room for one more waiting eval.
@@ -180,20 +182,20 @@ impl Account {
     }
 
     /// Counts CPU time that was used.
-    pub fn charge_cpu(&self, used: Duration, now: Instant) {
+    pub fn charge_cpu(&self, used: Duration, now: impl FnOnce() -> Instant) {
         if let Some(cpu) = &self.cpu {
-            cpu.lock().spend(now, used.as_secs_f64());
+            cpu.lock().spend(now(), used.as_secs_f64());
         }
     }
 
     /// Counts a message; an error when there were too many.
-    pub fn count_message(&self, now: Instant) -> Result<(), QuotaExceeded> {
+    pub fn count_message(&self, now: impl FnOnce() -> Instant) -> Result<(), QuotaExceeded> {
         let Some(messages) = &self.messages else {
             return Ok(());
         };
         messages
             .lock()
-            .take(now)
+            .take(now())
             .map_err(|retry_after| QuotaExceeded { resource: Resource::Messages, retry_after })
     }
 }
@@ -290,13 +292,13 @@ mod tests {
     #[test]
     fn overdrawn_cpu_time_is_waited_out() {
         let (account, now) = account(Quotas { cpu_seconds_per_minute: Some(6.0), ..Quotas::default() });
-        account.charge_cpu(Duration::from_secs(5), now);
-        assert!(account.check_cpu(now).is_ok());
-        account.charge_cpu(Duration::from_secs(2), now);
-        let refusal = account.check_cpu(now).unwrap_err();
+        account.charge_cpu(Duration::from_secs(5), || now);
+        assert!(account.check_cpu(|| now).is_ok());
+        account.charge_cpu(Duration::from_secs(2), || now);
+        let refusal = account.check_cpu(|| now).unwrap_err();
         assert_eq!((refusal.resource, refusal.retry_after.as_secs()), (Resource::Cpu, 10));
-        assert!(account.check_cpu(now + Duration::from_secs(9)).is_err());
-        assert!(account.check_cpu(now + Duration::from_millis(10_001)).is_ok());
+        assert!(account.check_cpu(|| now + Duration::from_secs(9)).is_err());
+        assert!(account.check_cpu(|| now + Duration::from_millis(10_001)).is_ok());
     }
 
     #[test]
@@ -306,13 +308,13 @@ mod tests {
             messages_burst: Some(3.0),
             ..Quotas::default()
         });
-        assert!((0..3).all(|_| account.count_message(now).is_ok()));
-        let refusal = account.count_message(now).unwrap_err();
+        assert!((0..3).all(|_| account.count_message(|| now).is_ok()));
+        let refusal = account.count_message(|| now).unwrap_err();
         assert_eq!(refusal.retry_after, Duration::from_millis(100));
-        assert!(account.count_message(now + refusal.retry_after).is_ok());
-        assert!(account.count_message(now + refusal.retry_after).is_err());
+        assert!(account.count_message(|| now + refusal.retry_after).is_ok());
+        assert!(account.count_message(|| now + refusal.retry_after).is_err());
         let later = now + Duration::from_secs(60);
-        assert_eq!((0..9).filter(|_| account.count_message(later).is_ok()).count(), 3);
+        assert_eq!((0..9).filter(|_| account.count_message(|| later).is_ok()).count(), 3);
     }
 
     #[test]
@@ -329,10 +331,10 @@ mod tests {
     #[test]
     fn an_account_without_quotas_refuses_nothing() {
         let (account, now) = account(Quotas::default());
-        account.charge_cpu(Duration::from_secs(1_000), now);
-        assert!(account.check_cpu(now).is_ok());
+        account.charge_cpu(Duration::from_secs(1_000), || now);
+        assert!(account.check_cpu(|| now).is_ok());
         let slots: Vec<_> = (0..100).map(|_| (account.open_session(1 << 30), account.queue_eval())).collect();
         assert!(slots.iter().all(|(session, eval)| session.is_ok() && eval.is_ok()));
-        assert!((0..1_000).all(|_| account.count_message(now).is_ok()));
+        assert!((0..1_000).all(|_| account.count_message(|| now).is_ok()));
     }
 }

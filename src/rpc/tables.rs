@@ -132,14 +132,11 @@ impl Inbound {
 
     /// Takes a request in, unless its id is still in flight.
     pub fn admit(&mut self, id: &Id) -> Result<(), InboundRefusal> {
-        if self.open.contains(id) {
-            return Err(InboundRefusal::InFlight);
-        }
         if self.open.len() >= self.open_max {
-            return Err(InboundRefusal::Full);
+            let is_in_flight = self.open.contains(id);
+            return Err(if is_in_flight { InboundRefusal::InFlight } else { InboundRefusal::Full });
         }
-        self.open.insert(id.clone());
-        Ok(())
+        if self.open.insert(id.clone()) { Ok(()) } else { Err(InboundRefusal::InFlight) }
     }
 
     /// It is answered: the id may come again. `false` if it was not open.

@@ -20,6 +20,7 @@ mod stack;
 mod thrown;
 mod value;
 
+pub(crate) use heap::give_back;
 pub(crate) use session::{
     Attachment, EventReceiver, Inbox, Session, SessionParts, control_declarations, event_channel,
 };

@@ -18,8 +18,8 @@ use crate::limits::Limits;
 const SPARE_MAX: usize = 2;
 
 /// How long after a world was taken the next is made.
-/// It holds the shard up for about a millisecond, and whoever took the last one is about to send their first eval.
-const REPLACED_AFTER: Duration = Duration::from_millis(10);
+/// It holds the shard up for about half a millisecond, and whoever took the last one is about to send their first eval.
+const REPLACED_AFTER: Duration = Duration::from_millis(2);
 
 thread_local! {
     static SPARE: RefCell<Vec<Engine>> = const { RefCell::new(Vec::new()) };

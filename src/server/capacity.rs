@@ -52,8 +52,8 @@ impl Connections {
     }
 }
 
-/// Decides when memory goes back to the system. The allocator keeps what was freed in the middle of its heap; after a
-/// wave of sessions that is most of it.
+/// Decides when memory goes back to the system. Allocators keep what was freed; after a wave of sessions that is most of
+/// what they have.
 #[derive(Debug)]
 pub(crate) struct Trimmer {
     most: usize,
@@ -66,15 +66,10 @@ impl Trimmer {
         Self { most: 0, trimmed_at: now }
     }
 
-    /// Sees how many sessions there are; gives memory back when enough are gone.
-    pub(crate) fn look(&mut self, sessions: usize, now: Instant) {
-        if self.is_due(sessions, now) {
-            trim();
-        }
-    }
-
-    fn is_due(&mut self, sessions: usize, now: Instant) -> bool {
-        self.most = self.most.max(sessions);
+    /// Whether enough of the sessions are gone for memory to be given back. `most` of them lived since it was asked last:
+    /// a wave may come and go in between.
+    pub(crate) fn is_due(&mut self, most: usize, sessions: usize, now: Instant) -> bool {
+        self.most = self.most.max(most).max(sessions);
         let is_worth_it = self.most - sessions >= SESSIONS_GONE_MIN;
         let is_due = is_worth_it && now.saturating_duration_since(self.trimmed_at) >= TRIM_EVERY;
         if is_due {
@@ -85,15 +80,16 @@ impl Trimmer {
     }
 }
 
+/// Gives memory back that the whole process has freed; that of JavaScript worlds is each shard's own to give.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[allow(unsafe_code)]
-fn trim() {
+pub(crate) fn trim() {
     // SAFETY: malloc_trim takes the allocator's own locks and may be called by any thread at any time.
     unsafe { libc::malloc_trim(0) };
 }
 
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-fn trim() {}
+pub(crate) fn trim() {}
 
 #[cfg(test)]
 mod tests {
@@ -115,10 +111,18 @@ mod tests {
         let start = Instant::now();
         let later = start + TRIM_EVERY;
         let mut trimmer = Trimmer::new(start);
-        assert!(!trimmer.is_due(200, later));
-        assert!(!trimmer.is_due(200 - SESSIONS_GONE_MIN + 1, later));
-        assert!(trimmer.is_due(200 - SESSIONS_GONE_MIN, later));
-        assert!(!trimmer.is_due(0, later));
-        assert!(trimmer.is_due(0, later + TRIM_EVERY));
+        assert!(!trimmer.is_due(200, 200, later));
+        assert!(!trimmer.is_due(200, 200 - SESSIONS_GONE_MIN + 1, later));
+        assert!(trimmer.is_due(200, 200 - SESSIONS_GONE_MIN, later));
+        assert!(!trimmer.is_due(0, 0, later));
+        assert!(trimmer.is_due(0, 0, later + TRIM_EVERY));
+    }
+
+    #[test]
+    fn a_wave_that_came_and_went_between_two_looks_is_seen() {
+        let start = Instant::now();
+        let mut trimmer = Trimmer::new(start);
+        assert!(!trimmer.is_due(SESSIONS_GONE_MIN - 1, 0, start + TRIM_EVERY));
+        assert!(trimmer.is_due(SESSIONS_GONE_MIN, 0, start + TRIM_EVERY));
     }
 }

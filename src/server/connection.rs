@@ -202,7 +202,7 @@ impl<T: Transport> Connection<T> {
         self.pinged = false;
         match frame {
             Some(Ok(Frame::Text(text))) => {
-                self.over_quota = self.terms.principal.account.count_message(std::time::Instant::now()).err();
+                self.over_quota = self.terms.principal.account.count_message(std::time::Instant::now).err();
                 match self.peer.on_text(text.as_str()) {
                     Some(effect) => self.perform(effect).await,
                     None => Ok(()),

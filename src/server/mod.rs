@@ -154,7 +154,11 @@ impl Server {
         loop {
             expire.tick().await;
             self.state.directory.expire().await;
-            trimmer.look(self.state.directory.len(), Instant::now());
+            let (most, now) = (self.state.directory.take_most(), self.state.directory.len());
+            if trimmer.is_due(most, now, Instant::now()) {
+                capacity::trim();
+                self.shards.run_everywhere(crate::runtime::give_back);
+            }
             observe::upkeep();
         }
     }

@@ -23,6 +23,7 @@ pub(crate) struct Shards {
     /// A second handle on each socket, by shard: what lives on a stuck shard cannot be closed there.
     sockets: Mutex<HashMap<usize, HashMap<u64, TcpStream>>>,
     next_shard: AtomicUsize,
+    next_choice: AtomicUsize,
     next_socket: AtomicU64,
     stuck: AtomicUsize,
 }
@@ -49,15 +50,26 @@ impl Shards {
         Ok(Arc::new(Self {
             next_shard: AtomicUsize::new(live.len()),
             live: Mutex::new(live),
+            next_choice: AtomicUsize::new(0),
             sockets: Mutex::default(),
             next_socket: AtomicU64::new(0),
             stuck: AtomicUsize::new(0),
         }))
     }
 
-    /// The shard with the least on it.
+    /// The shard with the least on it; of several, another each time, so that all keep worlds ready for those who come.
     pub(crate) fn least_loaded(&self) -> Option<Shard> {
-        self.live.lock().iter().min_by_key(|shard| shard.load()).cloned()
+        let live = self.live.lock();
+        let first = self.next_choice.fetch_add(1, Ordering::Relaxed) % live.len().max(1);
+        let (before, after) = live.split_at_checked(first)?;
+        after.iter().chain(before).min_by_key(|shard| shard.load()).cloned()
+    }
+
+    /// Runs a job on every shard. One that has too many to do is left out.
+    pub(crate) fn run_everywhere(&self, job: fn()) {
+        self.live.lock().iter().for_each(|shard| {
+            shard.run(job);
+        });
     }
 
     /// Remembers a socket that goes to a shard.

@@ -9,7 +9,7 @@ mod token;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -63,6 +63,8 @@ pub struct Directory {
     names: NameSet,
     server: Value,
     sessions: Mutex<HashMap<String, Entry>>,
+    /// Most sessions at one time since somebody asked.
+    most: AtomicUsize,
     draining: AtomicBool,
     audit: Audit,
 }
@@ -153,6 +155,7 @@ impl Directory {
             names,
             server: json!({"name": server_name, "version": env!("CARGO_PKG_VERSION")}),
             sessions: Mutex::default(),
+            most: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
             audit,
         }
@@ -249,6 +252,7 @@ impl Directory {
                 _place: Place { scope, _slot: slot },
             },
         );
+        self.most.fetch_max(sessions.len(), Ordering::Relaxed);
         drop(sessions);
         self.audit.record(|| Event::SessionOpened { principal: principal.name.clone(), session: id.clone() });
         let weight = shard.weigh();
@@ -356,6 +360,11 @@ impl Directory {
     /// How many sessions there are.
     pub fn len(&self) -> usize {
         self.sessions.lock().len()
+    }
+
+    /// The most there were at one time since this was last asked.
+    pub(crate) fn take_most(&self) -> usize {
+        self.most.swap(0, Ordering::Relaxed)
     }
 
     /// Whether there are none.

@@ -134,7 +134,7 @@ impl Session {
         }
         let account = &self.parts.scope.principal.account;
         let waits = self.evals.running.is_some() || !self.evals.queue.is_empty();
-        let admitted = account.check_cpu(Instant::now()).and_then(|()| match waits {
+        let admitted = account.check_cpu(Instant::now).and_then(|()| match waits {
             true => account.queue_eval(),
             false => Ok(EvalSlot::default()),
         });

@@ -337,7 +337,7 @@ impl Session {
     fn charge(&mut self, owner: Owner, before: Duration, total: Duration) {
         let used = total.saturating_sub(before);
         self.cpu_total += used;
-        self.parts.scope.principal.account.charge_cpu(used, Instant::now());
+        self.parts.scope.principal.account.charge_cpu(used, Instant::now);
         match owner {
             Owner::Eval(_) => {
                 if let Some(running) = &mut self.evals.running {
