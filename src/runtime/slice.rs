@@ -1,7 +1,7 @@
 //! JavaScript on stackful coroutines: how a shard takes the processor back from a script.
 //!
-//! A turn of JavaScript runs on a coroutine with a stack of its own. QuickJS polls its interrupt handler every
-//! 0.3 ms or so; when the slice is used up the handler calls [`suspend`], control returns to whoever called
+//! A turn of JavaScript runs on a coroutine with a stack of its own. QuickJS polls its interrupt handler every ten
+//! thousand back-edges and calls; when the slice is used up the handler calls [`suspend`], control returns to whoever called
 //! [`Turn::resume`], and the shard serves its other sessions first. No thread is involved.
 //!
 //! This is one of the three modules with `unsafe`: the pointer to the running coroutine's yielder.
