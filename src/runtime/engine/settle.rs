@@ -2,11 +2,10 @@
 
 use rquickjs::promise::PromiseState;
 use rquickjs::{Ctx, Object, Persistent, Promise, Value as JsValue};
-use serde_json::Value;
 
-use super::super::guest::{CallAnswer, Holder, Settlers};
+use super::super::guest::{CallAnswer, Owner, Settlers};
 use super::super::thrown::{self, SourceMap};
-use super::super::value::{EncodeError, Fault};
+use super::super::value::{EncodeError, Encoded, Fault, Text, Tree};
 use super::{Engine, Look, Settled, Watched};
 use crate::limits::Limits;
 use crate::rpc::{ErrorObject, Kind};
@@ -63,7 +62,7 @@ impl Engine {
                     }
                     Err(error) => Err(self.failure(ctx, error, &watched.map())),
                 },
-                Ok(value) => self.encode_outcome(ctx, &value, watched.holder, &mut handed),
+                Ok(value) => self.encode_outcome(ctx, &value, watched, &mut handed),
                 Err(error) => Err(self.failure(ctx, error, &watched.map())),
             },
             Some(Err(error)) => {
@@ -79,16 +78,22 @@ impl Engine {
         self.kit(ctx, "settle")?.call((value,))
     }
 
+    /// The client gets the value of an eval as text; what a function gave may have to be checked first.
     fn encode_outcome<'js>(
         &self,
         ctx: &Ctx<'js>,
         value: &JsValue<'js>,
-        holder: Holder,
+        watched: &Watched,
         handed: &mut Vec<String>,
-    ) -> Result<Value, ErrorObject> {
-        self.guest
-            .encode(ctx, value, holder, handed)
-            .map_err(|error| encode_failure(&error, &self.guest.limits))
+    ) -> Result<Encoded, ErrorObject> {
+        let guest = &self.guest;
+        let encoded = match watched.owner {
+            Owner::Eval(_) => guest.encode::<Text>(ctx, value, watched.holder, handed).map(Encoded::Text),
+            Owner::Invocation(_) | Owner::Nobody => {
+                guest.encode::<Tree>(ctx, value, watched.holder, handed).map(Encoded::Tree)
+            }
+        };
+        encoded.map_err(|error| encode_failure(&error, &guest.limits))
     }
 
     /// The error for what was thrown.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rquickjs::{Ctx, Function, Object, Persistent, Promise, Value as JsValue};
 use serde_json::{Value, json};
 
-use super::super::value::{EncodeError, Fault};
+use super::super::value::{EncodeError, Fault, Tree};
 use super::exchange::function_number;
 use super::{Asked, CallAnswer, Guest, Holder, Origin, Owner, Reach, Settlers, kit_function};
 use crate::rpc::{ErrorObject, Kind};
@@ -27,7 +27,7 @@ impl Guest {
         let mut handed = Vec::new();
         let payload = match count {
             0 => Ok(json!({})),
-            1 => self.encode(ctx, input, holder, &mut handed),
+            1 => self.encode::<Tree>(ctx, input, holder, &mut handed),
             _ => {
                 let wrong: JsValue<'js> = kit_function(&self.kit(ctx)?, "tooManyArguments")?.call(())?;
                 reject.call::<_, ()>((wrong,))?;
@@ -59,7 +59,7 @@ impl Guest {
         let count: u32 = arguments.get("length")?;
         for index in 0..count {
             let argument: JsValue<'js> = arguments.get(index)?;
-            match self.encode(ctx, &argument, holder, &mut handed) {
+            match self.encode::<Tree>(ctx, &argument, holder, &mut handed) {
                 Ok(value) => encoded.push(value),
                 Err(error) => {
                     self.reject_unencodable(ctx, &reject, &error)?;
