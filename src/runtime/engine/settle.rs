@@ -4,6 +4,7 @@ use rquickjs::promise::PromiseState;
 use rquickjs::{Ctx, Object, Persistent, Promise, Value as JsValue};
 
 use super::super::guest::{CallAnswer, Owner, Settlers};
+use super::super::source;
 use super::super::thrown::{self, SourceMap};
 use super::super::value::{EncodeError, Encoded, Fault, Text, Tree};
 use super::{Engine, Look, Settled, Watched};
@@ -76,6 +77,15 @@ impl Engine {
     /// A promise of `{value}`, which is what an eval gives.
     pub(super) fn wrap<'js>(&self, ctx: &Ctx<'js>, value: JsValue<'js>) -> rquickjs::Result<Promise<'js>> {
         self.kit(ctx, "settle")?.call((value,))
+    }
+
+    /// The promise of a code that is data alone; `None` when it is not, and has to be run.
+    pub(super) fn read_data<'js>(&self, ctx: &Ctx<'js>, code: &str) -> Option<Promise<'js>> {
+        let read = ctx.json_parse(source::json_of(code)?).and_then(|value| self.wrap(ctx, value));
+        if read.is_err() {
+            ctx.catch();
+        }
+        read.ok()
     }
 
     /// The client gets the value of an eval as text; what a function gave may have to be checked first.

@@ -18,8 +18,18 @@ impl Engine {
         owner: Owner,
         source: &Source,
     ) -> Result<Watched, ErrorObject> {
+        let watched = |promise, positions| Watched {
+            owner,
+            promise: Persistent::save(ctx, promise),
+            name: source.name.clone(),
+            positions,
+            holder: Holder::Client,
+        };
         let dropped = self.kit(ctx, "dropShadows").and_then(|drop| drop.call::<_, ()>(()));
         self.ignore(ctx, dropped);
+        if let Some(promise) = self.read_data(ctx, &source.code) {
+            return Ok(watched(promise, Positions::default()));
+        }
         let is_binding = |name: &str| self.is_binding(name);
         let options = source::Options { fresh: source.fresh, is_binding: &is_binding };
         let prepared =
@@ -28,13 +38,7 @@ impl Engine {
             Ok(promise) => (promise, prepared.positions),
             Err(thrown) => self.rescue(ctx, thrown, source, &options, &prepared.positions)?,
         };
-        Ok(Watched {
-            owner,
-            promise: Persistent::save(ctx, promise),
-            name: source.name.clone(),
-            positions,
-            holder: Holder::Client,
-        })
+        Ok(watched(promise, positions))
     }
 
     fn compile<'js>(

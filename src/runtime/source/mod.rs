@@ -3,11 +3,12 @@
 //! Three things stand between what is sent and what such a script can do: top-level declarations must persist and
 //! may be declared again, `fresh` ones must not persist, and TypeScript must lose its types. All are done by edits
 //! of the text (`edit`) found in its syntax tree (`parse`); lines never move, and `Positions` maps columns back.
-//! Code with nothing to rewrite is not parsed (`scan`), and no code is parsed that could overflow the stack
-//! (`nesting`). Code that is neither JavaScript nor TypeScript is left as it is: the engine reports it best.
+//! Code with nothing to rewrite is not parsed (`scan`), code that is data alone is not even compiled (`data`), and no
+//! code is parsed that could overflow the stack (`nesting`). Code that is neither JavaScript nor TypeScript is left as it is: the engine reports it best.
 
 mod classes;
 mod consts;
+mod data;
 mod declarations;
 mod edit;
 mod enums;
@@ -29,6 +30,7 @@ use std::borrow::Cow;
 
 use oxc_allocator::Allocator;
 
+pub(crate) use data::json_of;
 pub(crate) use positions::Positions;
 
 use edit::Edits;
