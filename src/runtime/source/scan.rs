@@ -4,6 +4,10 @@
 
 /// Whether the code may hold a declaration that `prepare` rewrites.
 pub(super) fn may_declare(code: &str, is_binding: &dyn Fn(&str) -> bool) -> bool {
+    // A search for a word is many times as fast as a look at each byte, and data has none of these.
+    if !["let", "const", "class", "function"].iter().any(|word| code.contains(word)) {
+        return false;
+    }
     let bytes = code.as_bytes();
     let mut in_word = false;
     for (at, byte) in bytes.iter().enumerate() {
@@ -53,7 +57,9 @@ pub(crate) fn declaration_words(code: &str) -> usize {
     if code.len() < super::DECLARATIONS_MAX * 4 {
         return 0;
     }
-    ["let ", "const ", "var ", "class ", "function "].iter().map(|word| code.matches(word).count()).sum()
+    let words = ["let ", "const ", "var ", "class ", "function "].into_iter();
+    // To find that there is none is much cheaper than to count.
+    words.filter(|word| code.contains(word)).map(|word| code.matches(word).count()).sum()
 }
 
 #[cfg(test)]
