@@ -12,18 +12,19 @@ use crate::rpc::{ErrorObject, Kind};
 use crate::scomp::methods::Payload;
 
 impl Guest {
-    /// `await someBinding(input)`.
+    /// `await someBinding(input)`. The key is the number of a binding of the server, or the name of one of the client.
     pub(super) fn call_binding<'js>(
         &self,
         ctx: &Ctx<'js>,
-        name: String,
+        key: &JsValue<'js>,
         count: usize,
         input: &JsValue<'js>,
     ) -> rquickjs::Result<Promise<'js>> {
         let (promise, resolve, reject) = ctx.promise()?;
-        let reach =
-            if self.registry.get(&name).is_some() { Reach::Server(name) } else { Reach::Client(name) };
-        let holder = if matches!(reach, Reach::Server(_)) { Holder::Host } else { Holder::Client };
+        let (reach, holder) = match key.as_int().and_then(|number| u32::try_from(number).ok()) {
+            Some(number) => (Reach::Server(number), Holder::Host),
+            None => (Reach::Client(key.get()?), Holder::Client),
+        };
         let mut handed = Vec::new();
         let payload = match count {
             0 => Ok(json!({})),
@@ -191,7 +192,7 @@ impl Guest {
     fn note_places(&self, reach: &Reach, input: &Value) {
         let client = self.client_bindings.borrow();
         let places = match reach {
-            Reach::Server(name) => self.registry.get(name).map(|binding| binding.places.as_slice()),
+            Reach::Server(number) => self.registry.at(*number).map(|binding| binding.places.as_slice()),
             Reach::Client(name) => client.get(name).map(Vec::as_slice),
             Reach::Import(_) => None,
         };

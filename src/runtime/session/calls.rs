@@ -75,7 +75,11 @@ impl Session {
     async fn call_client_for_script(&mut self, asked: Asked, depth: u32) {
         let waiter = Waiter::Script { call: asked.call, owner: asked.owner };
         let target = match asked.reach {
-            Reach::Client(name) | Reach::Server(name) => Target::Binding(name),
+            Reach::Client(name) => Target::Binding(name),
+            Reach::Server(number) => {
+                let message = format!("the client has no binding of number {number}");
+                return self.deliver(waiter, Err(ErrorObject::new(Kind::UnknownBinding, message)));
+            }
             Reach::Import(key) => match self.own_reference(&key) {
                 Some(id) => Target::Reference(id),
                 None => {
