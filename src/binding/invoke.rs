@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Instant;
 
 use futures_util::FutureExt as _;
@@ -70,7 +71,7 @@ impl Binding {
         self.permit(&input, &call, decision).await?;
         check(self.input.as_ref(), &input)
             .map_err(|failures| invalid(Kind::InvalidInput, name, "input", &failures))?;
-        let Ok(_slot) = Arc::clone(&self.slots).try_acquire_owned() else {
+        let Ok(_slot) = self.slots.try_acquire() else {
             return Err(ErrorObject::new(Kind::Busy, format!("{name}: too many calls at once")));
         };
         let output = self.run(input, call).await?;
@@ -85,15 +86,21 @@ impl Binding {
         let (deadline, cancel) = (call.deadline, call.cancel.clone());
         // Kept here so that functions the handler does not keep are given back when it ends, not before.
         let functions = call.functions.clone();
-        let work = AssertUnwindSafe(self.handler.call(input, call)).catch_unwind();
-        let outcome = tokio::select! {
-            biased;
-            outcome = work => outcome,
-            () = cancel.cancelled() => return Err(ErrorObject::new(Kind::Cancelled, format!("{name} was cancelled"))),
-            () = tokio::time::sleep_until(deadline.into()) => {
-                let waited = started.elapsed().as_millis();
-                return Err(ErrorObject::new(Kind::Timeout, format!("{name} took longer than {waited} ms")));
-            }
+        let mut work = AssertUnwindSafe(self.handler.call(input, call)).catch_unwind();
+        let outcome = match futures_util::poll!(&mut work) {
+            // Many have their answer at once, and need neither a timer nor somebody who listens.
+            Poll::Ready(outcome) => outcome,
+            Poll::Pending => tokio::select! {
+                biased;
+                outcome = work => outcome,
+                () = cancel.cancelled() => {
+                    return Err(ErrorObject::new(Kind::Cancelled, format!("{name} was cancelled")));
+                }
+                () = tokio::time::sleep_until(deadline.into()) => {
+                    let waited = started.elapsed().as_millis();
+                    return Err(ErrorObject::new(Kind::Timeout, format!("{name} took longer than {waited} ms")));
+                }
+            },
         };
         drop(functions);
         match outcome {

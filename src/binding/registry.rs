@@ -148,6 +148,16 @@ impl Registry {
         self.by_name.get(name).map(|index| &self.order[*index])
     }
 
+    /// The number of a binding, which stays its own.
+    pub(crate) fn number_of(&self, name: &str) -> Option<u32> {
+        self.by_name.get(name).and_then(|index| u32::try_from(*index).ok())
+    }
+
+    /// The binding of that number.
+    pub(crate) fn at(&self, number: u32) -> Option<&Arc<Binding>> {
+        self.order.get(number as usize)
+    }
+
     /// All of them, in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Binding>> {
         self.order.iter()

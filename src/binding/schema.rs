@@ -168,6 +168,9 @@ fn on_stack_for<T: Send>(frames: usize, run: impl FnOnce() -> T + Send) -> std::
 
 /// How many levels a value has, if no more than `depth_max`. Without recursion, so that it can be asked of anything.
 fn depth_within(value: &Value, depth_max: usize) -> Option<usize> {
+    if !is_nested(&value) {
+        return (depth_max > 0).then_some(1);
+    }
     let mut deepest = 1;
     let mut pending = vec![(value, 1)];
     while let Some((value, depth)) = pending.pop() {

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::engine::Engine;
 use super::guest::{Holder, Origin};
 use super::source::{self, Options, Prepared, SourceError};
+use super::value::Tree;
 use crate::binding::Registry;
 use crate::limits::Limits;
 
@@ -53,7 +54,9 @@ pub fn value(bytes: &[u8]) {
     let Ok(engine) = Engine::new(Arc::new(Limits::default()), Arc::new(Registry::default())) else { return };
     engine.enter(|ctx| {
         let Ok(built) = engine.guest.decode(ctx, &value, Origin::Client) else { return };
-        let Ok(written) = engine.guest.encode(ctx, &built, Holder::Client, &mut Vec::new()) else { return };
+        let Ok(written) = engine.guest.encode::<Tree>(ctx, &built, Holder::Client, &mut Vec::new()) else {
+            return;
+        };
         let again = engine.guest.decode(ctx, &written, Origin::Client);
         assert!(again.is_ok(), "{value} was written as {written}: {:?}", again.err());
     });

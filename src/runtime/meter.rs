@@ -11,8 +11,9 @@ use crate::rpc::Kind;
 
 /// How long a script runs before its neighbours are served.
 /// What is quick waits for one slice of a script that is not, so this is the delay beside endless loops. QuickJS asks every
-/// ten thousand back-edges and calls, which in a tight loop is about as long; the switches between take 3 %.
-pub(crate) const SLICE: Duration = Duration::from_micros(50);
+/// ten thousand back-edges and calls, which takes the tightest loop twice as long: every time it asks, the others have
+/// their turn.
+pub(crate) const SLICE: Duration = Duration::from_micros(20);
 
 /// Why a script was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -156,8 +156,7 @@ impl Server {
             self.state.directory.expire().await;
             let (most, now) = (self.state.directory.take_most(), self.state.directory.len());
             if trimmer.is_due(most, now, Instant::now()) {
-                capacity::trim();
-                self.shards.run_everywhere(crate::runtime::give_back);
+                self.shards.give_memory_back();
             }
             observe::upkeep();
         }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::runtime::shard::Shard;
+use crate::runtime::{self, shard::Shard};
 
 /// How often the watchdog looks.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -65,11 +65,13 @@ impl Shards {
         after.iter().chain(before).min_by_key(|shard| shard.load()).cloned()
     }
 
-    /// Runs a job on every shard. One that has too many to do is left out.
-    pub(crate) fn run_everywhere(&self, job: fn()) {
-        self.live.lock().iter().for_each(|shard| {
-            shard.run(job);
-        });
+    /// Gives memory back to the system: that of the process, and that of worlds on every shard.
+    pub(crate) fn give_memory_back(&self) {
+        super::capacity::trim();
+        for shard in self.live.lock().iter() {
+            // One that has too much to do keeps its memory until the next time.
+            let _ = shard.run(runtime::give_back);
+        }
     }
 
     /// Remembers a socket that goes to a shard.

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rquickjs::{Context, Ctx, Function, Object, Persistent, Promise, Runtime, Value as JsValue};
-use serde_json::Value;
 
 use super::guest::{self, Dispatch, Guest, Holder, Owner, kit_function};
 use super::heap::{Heap, Used};
@@ -18,6 +17,7 @@ use super::prelude;
 use super::source::Positions;
 use super::stack;
 use super::thrown::SourceMap;
+use super::value::Encoded;
 use crate::binding::Registry;
 use crate::limits::Limits;
 use crate::rpc::ErrorObject;
@@ -61,7 +61,7 @@ pub(crate) enum Look {
 /// How something watched ended.
 pub(crate) struct Settled {
     pub(crate) owner: Owner,
-    pub(crate) outcome: Result<Value, ErrorObject>,
+    pub(crate) outcome: Result<Encoded, ErrorObject>,
     /// The functions in the value that a handler now holds.
     pub(crate) handed: Vec<String>,
 }

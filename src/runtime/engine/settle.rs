@@ -4,8 +4,9 @@ use rquickjs::promise::PromiseState;
 use rquickjs::{Ctx, Object, Persistent, Promise, Value as JsValue};
 
 use super::super::guest::{CallAnswer, Holder, Owner, Settlers};
+use super::super::source;
 use super::super::thrown::{self, SourceMap};
-use super::super::value::{EncodeError, Fault};
+use super::super::value::{EncodeError, Encoded, Fault, Text, Tree};
 use super::{Engine, Look, Settled, Watched};
 use crate::limits::Limits;
 use crate::rpc::{ErrorObject, Kind};
@@ -72,7 +73,8 @@ impl Engine {
         Look::Over(Settled { owner: watched.owner, outcome, handed: Vec::new() })
     }
 
-    /// The end of something that gave this value.
+    /// The end of something that gave this value. The client gets that of an eval as text; what a function gave may have
+    /// to be checked first.
     pub(super) fn settled<'js>(
         &self,
         ctx: &Ctx<'js>,
@@ -80,15 +82,29 @@ impl Engine {
         value: &JsValue<'js>,
         holder: Holder,
     ) -> Settled {
-        let mut handed = Vec::new();
-        let outcome = self.guest.encode(ctx, value, holder, &mut handed);
-        let outcome = outcome.map_err(|error| encode_failure(&error, &self.guest.limits));
+        let (guest, mut handed) = (&self.guest, Vec::new());
+        let encoded = match owner {
+            Owner::Eval(_) => guest.encode::<Text>(ctx, value, holder, &mut handed).map(Encoded::Text),
+            Owner::Invocation(_) | Owner::Nobody => {
+                guest.encode::<Tree>(ctx, value, holder, &mut handed).map(Encoded::Tree)
+            }
+        };
+        let outcome = encoded.map_err(|error| encode_failure(&error, &guest.limits));
         Settled { owner, outcome, handed }
     }
 
     /// A promise of `{value}`, which is what an eval gives.
     pub(super) fn wrap<'js>(&self, ctx: &Ctx<'js>, value: JsValue<'js>) -> rquickjs::Result<Promise<'js>> {
         self.kit(ctx, "settle")?.call((value,))
+    }
+
+    /// The value of a code that is data alone; `None` when it is not, and has to be run.
+    pub(super) fn read_data<'js>(&self, ctx: &Ctx<'js>, code: &str) -> Option<JsValue<'js>> {
+        let read = ctx.json_parse(source::json_of(code)?);
+        if read.is_err() {
+            ctx.catch();
+        }
+        read.ok()
     }
 
     /// The error for what was thrown.

@@ -35,6 +35,9 @@ impl Engine {
         source: &Source,
     ) -> Result<Started, ErrorObject> {
         self.drop_shadows(ctx);
+        if let Some(value) = self.read_data(ctx, &source.code) {
+            return Ok(Started::Over(self.settled(ctx, owner, &value, Holder::Client)));
+        }
         let is_binding = |name: &str| self.is_binding(name);
         let options = source::Options { fresh: source.fresh, is_binding: &is_binding };
         let prepared =

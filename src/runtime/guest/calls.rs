@@ -1,6 +1,6 @@
 //! The calls that the script waits for.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use rquickjs::{Function, Persistent};
 use serde_json::Value;
@@ -12,8 +12,8 @@ use crate::scomp::methods::Payload;
 /// Where a call of the script goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// A binding of the server.
-    Server(String),
+    /// The binding of the server with that number.
+    Server(u32),
     /// A binding of the client.
     Client(String),
     /// A function of the client or of a handler.
@@ -50,8 +50,8 @@ pub(crate) struct Settlers {
 pub(crate) struct Calls {
     next: u64,
     waiting: HashMap<u64, Settlers>,
-    /// How many calls each owner has made.
-    made: HashMap<Owner, u64>,
+    /// How many calls each owner has made. Few have: a tree finds one of them faster than a hash is computed.
+    made: BTreeMap<Owner, u64>,
 }
 
 impl Calls {

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use rquickjs::{Ctx, Exception, Function, Object, Persistent, Value as JsValue};
-use serde_json::{Map, Value, json};
+use rquickjs::{Ctx, Exception, Function, Persistent, Value as JsValue};
+use serde_json::{Map, Value};
 
-use super::super::value::{DecodeError, Decoder, EncodeError, Encoder, Fault};
+use super::super::value::{DecodeError, Decoder, EncodeError, Encoder, Fault, Form, Kit};
 use super::{Callable, Guest, Holder, Origin, kit_function};
 use crate::binding::FunctionSchemas;
 use crate::rpc::Kind;
@@ -18,53 +18,55 @@ pub(crate) fn function_number(reference: &str) -> Option<u64> {
 
 impl Guest {
     /// Walks a value of the script; functions in it go to `holder`, and are listed in `handed`.
-    pub(crate) fn encode<'js>(
+    pub(crate) fn encode<'js, F: Form>(
         &self,
         ctx: &Ctx<'js>,
         value: &JsValue<'js>,
         holder: Holder,
         handed: &mut Vec<String>,
-    ) -> Result<Value, EncodeError> {
+    ) -> Result<F::Whole, EncodeError> {
+        let kit = |name: &str| kit_function(&self.kit(ctx)?, name);
+        let mut export = |function| self.export(ctx, &kit, function, holder, handed);
+        let encoded = Encoder::<F>::new(ctx, &kit, &mut export, &self.limits).top(value);
+        if encoded.is_err() {
+            self.take_back(holder, handed);
+        }
+        encoded
+    }
+
+    /// Hands a function out: its reference and its name.
+    fn export<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        kit: &Kit<'_, 'js>,
+        function: Function<'js>,
+        holder: Holder,
+        handed: &mut Vec<String>,
+    ) -> Result<(String, String), EncodeError> {
         let unusable = |error: rquickjs::Error| {
             let is_stopped = error.is_exception() && ctx.catch().is_uncatchable_error();
             let gone = || Fault::Unserializable("the prelude is gone".to_owned());
             EncodeError::new(if is_stopped { Fault::Stopped } else { gone() })
         };
-        let kit = self.kit(ctx).map_err(unusable)?;
-        let identify = kit_function(&kit, "identify").map_err(unusable)?;
-        let mut export = |function: Function<'js>| {
-            let name = match function.get::<_, String>("name") {
-                Ok(name) => name,
-                // A getter may throw what it likes, but not hide that the script is stopped.
-                Err(_) if ctx.catch().is_uncatchable_error() => {
-                    return Err(EncodeError::new(Fault::Stopped));
-                }
-                Err(_) => String::new(),
-            };
-            let number: u64 = identify.call((function.clone(),)).map_err(unusable)?;
-            let callable = Callable::Script(number, Persistent::save(ctx, function));
-            let id = self.functions.borrow_mut().hand_out(holder, callable);
-            let id = id.ok_or_else(|| EncodeError::new(Fault::TooManyRefs))?;
-            let id = match holder {
-                Holder::Client => format!("f{id}"),
-                Holder::Host => format!("host:{id}"),
-            };
-            handed.push(id.clone());
-            Ok(json!({"$fn": id, "name": name}))
+        let name = match function.get::<_, String>("name") {
+            Ok(name) => name,
+            // A getter may throw what it likes, but not hide that the script is stopped.
+            Err(_) if ctx.catch().is_uncatchable_error() => {
+                return Err(EncodeError::new(Fault::Stopped));
+            }
+            Err(_) => String::new(),
         };
-        let mut encoder = Encoder {
-            ctx,
-            kit: &kit,
-            export: &mut export,
-            bytes_left: self.limits.result_bytes_max,
-            depth_max: self.limits.value_depth_max,
-            ancestors: Vec::new(),
+        let identify = kit("identify").map_err(unusable)?;
+        let number: u64 = identify.call((function.clone(),)).map_err(unusable)?;
+        let callable = Callable::Script(number, Persistent::save(ctx, function));
+        let id = self.functions.borrow_mut().hand_out(holder, callable);
+        let id = id.ok_or_else(|| EncodeError::new(Fault::TooManyRefs))?;
+        let id = match holder {
+            Holder::Client => format!("f{id}"),
+            Holder::Host => format!("host:{id}"),
         };
-        let encoded = encoder.top(value);
-        if encoded.is_err() {
-            self.take_back(holder, handed);
-        }
-        encoded
+        handed.push(id.clone());
+        Ok((id, name))
     }
 
     /// What was handed out in a value that is not sent after all.
@@ -83,10 +85,7 @@ impl Guest {
         value: &Value,
         origin: Origin,
     ) -> Result<JsValue<'js>, DecodeError> {
-        let kit = match self.kit(ctx) {
-            Ok(kit) => kit,
-            Err(_) => return Ok(JsValue::new_undefined(ctx.clone())),
-        };
+        let kit = |name: &str| kit_function(&self.kit(ctx)?, name);
         let mut import = |id: &str, name: &str, fields: &Map<String, Value>| {
             let key = self.import_key(origin, id);
             if origin == Origin::Client {
@@ -125,7 +124,7 @@ impl Guest {
     fn import<'js>(
         &self,
         ctx: &Ctx<'js>,
-        kit: &Object<'js>,
+        kit: &Kit<'_, 'js>,
         origin: Origin,
         (key, name): (&str, &str),
     ) -> rquickjs::Result<Function<'js>> {
@@ -142,6 +141,6 @@ impl Guest {
             }
             *imports.entry(key.to_owned()).or_default() += 1;
         }
-        kit_function(kit, "importFunction")?.call((key, name))
+        kit("importFunction")?.call((key, name))
     }
 }

@@ -54,8 +54,11 @@ fn install_timers<'js>(ctx: &Ctx<'js>, guest: &Rc<Guest>, host: &Object<'js>) ->
 
 fn install_calls<'js>(ctx: &Ctx<'js>, guest: &Rc<Guest>, host: &Object<'js>) -> rquickjs::Result<()> {
     let state = Rc::clone(guest);
-    let call = move |ctx: Ctx<'js>, name: String, count: usize, input: JsValue<'js>| {
-        state.call_binding(&ctx, name, count, &input)
+    let number_of = move |name: String| state.registry.number_of(&name);
+    host.set("numberOf", Function::new(ctx.clone(), number_of)?)?;
+    let state = Rc::clone(guest);
+    let call = move |ctx: Ctx<'js>, key: JsValue<'js>, count: usize, input: JsValue<'js>| {
+        state.call_binding(&ctx, &key, count, &input)
     };
     host.set("call", Function::new(ctx.clone(), call)?)?;
     let state = Rc::clone(guest);

@@ -32,7 +32,7 @@ pub(crate) use host::{install, kit_function};
 pub(crate) use timers::Timers;
 
 /// For whom JavaScript runs, so that each pays for its own calls and has its own console lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Owner {
     /// The eval of that number.
     Eval(u64),

@@ -5,29 +5,30 @@ use std::sync::Arc;
 use rquickjs::{Ctx, Function, Object, Persistent, Promise, Value as JsValue};
 use serde_json::{Value, json};
 
-use super::super::value::{EncodeError, Fault};
+use super::super::value::{EncodeError, Fault, Tree};
 use super::exchange::function_number;
 use super::{Asked, CallAnswer, Guest, Holder, Origin, Owner, Reach, Settlers, kit_function};
 use crate::rpc::{ErrorObject, Kind};
 use crate::scomp::methods::Payload;
 
 impl Guest {
-    /// `await someBinding(input)`.
+    /// `await someBinding(input)`. The key is the number of a binding of the server, or the name of one of the client.
     pub(super) fn call_binding<'js>(
         &self,
         ctx: &Ctx<'js>,
-        name: String,
+        key: &JsValue<'js>,
         count: usize,
         input: &JsValue<'js>,
     ) -> rquickjs::Result<Promise<'js>> {
         let (promise, resolve, reject) = ctx.promise()?;
-        let reach =
-            if self.registry.get(&name).is_some() { Reach::Server(name) } else { Reach::Client(name) };
-        let holder = if matches!(reach, Reach::Server(_)) { Holder::Host } else { Holder::Client };
+        let (reach, holder) = match key.as_int().and_then(|number| u32::try_from(number).ok()) {
+            Some(number) => (Reach::Server(number), Holder::Host),
+            None => (Reach::Client(key.get()?), Holder::Client),
+        };
         let mut handed = Vec::new();
         let payload = match count {
             0 => Ok(json!({})),
-            1 => self.encode(ctx, input, holder, &mut handed),
+            1 => self.encode::<Tree>(ctx, input, holder, &mut handed),
             _ => {
                 let wrong: JsValue<'js> = kit_function(&self.kit(ctx)?, "tooManyArguments")?.call(())?;
                 reject.call::<_, ()>((wrong,))?;
@@ -59,7 +60,7 @@ impl Guest {
         let count: u32 = arguments.get("length")?;
         for index in 0..count {
             let argument: JsValue<'js> = arguments.get(index)?;
-            match self.encode(ctx, &argument, holder, &mut handed) {
+            match self.encode::<Tree>(ctx, &argument, holder, &mut handed) {
                 Ok(value) => encoded.push(value),
                 Err(error) => {
                     self.reject_unencodable(ctx, &reject, &error)?;
@@ -191,7 +192,7 @@ impl Guest {
     fn note_places(&self, reach: &Reach, input: &Value) {
         let client = self.client_bindings.borrow();
         let places = match reach {
-            Reach::Server(name) => self.registry.get(name).map(|binding| binding.places.as_slice()),
+            Reach::Server(number) => self.registry.at(*number).map(|binding| binding.places.as_slice()),
             Reach::Client(name) => client.get(name).map(Vec::as_slice),
             Reach::Import(_) => None,
         };

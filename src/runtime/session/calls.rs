@@ -44,11 +44,10 @@ pub(crate) enum Waiter {
 pub(crate) struct ClientCall {
     waiter: Waiter,
     target: Target,
-    payload: Payload,
+    /// With what, as long as it waits for the client to come back; what has been sent is not sent again.
+    unsent: Option<Payload>,
     deadline: Instant,
     pub(crate) depth: u32,
-    /// Whether it has been sent; else it waits for the client to come back.
-    is_sent: bool,
 }
 
 impl Session {
@@ -75,7 +74,11 @@ impl Session {
     async fn call_client_for_script(&mut self, asked: Asked, depth: u32) {
         let waiter = Waiter::Script { call: asked.call, owner: asked.owner };
         let target = match asked.reach {
-            Reach::Client(name) | Reach::Server(name) => Target::Binding(name),
+            Reach::Client(name) => Target::Binding(name),
+            Reach::Server(number) => {
+                let message = format!("the client has no binding of number {number}");
+                return self.deliver(waiter, Err(ErrorObject::new(Kind::UnknownBinding, message)));
+            }
             Reach::Import(key) => match self.own_reference(&key) {
                 Some(id) => Target::Reference(id),
                 None => {
@@ -112,15 +115,15 @@ impl Session {
         };
         let number = self.number();
         let deadline = Instant::now() + Duration::from_millis(wait);
-        let is_sent = self.live.is_some();
         self.call_deadlines.insert((deadline, number));
-        let call = ClientCall { waiter, target, payload, deadline, depth, is_sent };
-        let event =
-            SessionEvent::Call { call: number, target: call.target.clone(), payload: call.payload.clone() };
-        self.client_calls.insert(number, call);
-        if is_sent {
-            self.emit(event).await;
+        if self.live.is_none() {
+            let call = ClientCall { waiter, target, unsent: Some(payload), deadline, depth };
+            self.client_calls.insert(number, call);
+            return;
         }
+        let event = SessionEvent::Call { call: number, target: target.clone(), payload };
+        self.client_calls.insert(number, ClientCall { waiter, target, unsent: None, deadline, depth });
+        self.emit(event).await;
     }
 
     /// What is wrong with a call before it is sent.
@@ -149,14 +152,16 @@ impl Session {
 
     /// The client came back: what waited for it is sent, if it still has the binding.
     pub(crate) async fn send_waiting_calls(&mut self) {
-        let waiting: Vec<u64> =
-            self.client_calls.iter().filter(|(_, call)| !call.is_sent).map(|(number, _)| *number).collect();
+        let unsent = self.client_calls.iter().filter(|(_, call)| call.unsent.is_some());
+        let waiting: Vec<u64> = unsent.map(|(number, _)| *number).collect();
         for number in waiting {
-            let Some(call) = self.client_calls.remove(&number) else {
+            let Some(ClientCall { waiter, target, unsent: Some(payload), deadline, depth }) =
+                self.client_calls.remove(&number)
+            else {
                 continue;
             };
-            self.call_deadlines.remove(&(call.deadline, number));
-            self.call_client(call.waiter, call.target, call.payload, call.depth).await;
+            self.call_deadlines.remove(&(deadline, number));
+            self.call_client(waiter, target, payload, depth).await;
         }
     }
 
@@ -230,7 +235,7 @@ impl Session {
             let Some(call) = self.client_calls.remove(&number) else {
                 continue;
             };
-            let error = if call.is_sent {
+            let error = if call.unsent.is_none() {
                 self.emit(SessionEvent::GiveUp { call: number }).await;
                 ErrorObject::new(Kind::Timeout, "the client did not answer in time")
             } else {

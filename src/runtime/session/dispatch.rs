@@ -64,9 +64,9 @@ impl Dispatcher {
             return Some((Err(ErrorObject::new(Kind::TooDeep, message)), Origin::Host));
         }
         match &asked.reach {
-            Reach::Server(name) => {
-                let Some(binding) = self.registry.get(name).cloned() else {
-                    let message = format!("no binding {name}");
+            Reach::Server(number) => {
+                let Some(binding) = self.registry.at(*number).cloned() else {
+                    let message = format!("no binding of number {number}");
                     return Some((Err(ErrorObject::new(Kind::UnknownBinding, message)), Origin::Host));
                 };
                 let Payload::Input(input) = asked.payload else {

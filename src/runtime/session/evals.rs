@@ -12,6 +12,7 @@ use super::super::engine::Source;
 use super::super::guest::{ConsoleLine, Holder, Owner, function_number};
 use super::super::meter::Stop;
 use super::super::source;
+use super::super::value::Encoded;
 use super::keys::Found;
 use super::turn::Action;
 use super::{Ready, Session};
@@ -66,7 +67,7 @@ pub(crate) struct Evals {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct EvalResult<'a> {
-    value: &'a Value,
+    value: &'a Encoded,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     console: &'a [ConsoleLine],
     #[serde(skip_serializing_if = "is_zero")]
@@ -193,7 +194,7 @@ impl Session {
     }
 
     /// The running eval is over.
-    pub(crate) async fn finish_eval(&mut self, outcome: Result<Value, ErrorObject>, handed: &[String]) {
+    pub(crate) async fn finish_eval(&mut self, outcome: Result<Encoded, ErrorObject>, handed: &[String]) {
         let Some(running) = self.evals.running.take() else {
             return;
         };

@@ -244,7 +244,11 @@ impl Session {
             return;
         };
         self.engine.guest.calls.borrow_mut().close_account(Owner::Invocation(number));
-        let outcome = settled.outcome.and_then(|value| check_result(invocation.schemas.as_deref(), value));
+        let outcome = settled.outcome.and_then(|encoded| {
+            let value = encoded.into_tree();
+            let value = value.map_err(|error| ErrorObject::new(Kind::Internal, error.to_string()))?;
+            check_result(invocation.schemas.as_deref(), value)
+        });
         self.reply(invocation.by, outcome).await;
     }
 

@@ -3,11 +3,12 @@
 //! Three things stand between what is sent and what such a script can do: top-level declarations must persist and
 //! may be declared again, `fresh` ones must not persist, and TypeScript must lose its types. All are done by edits
 //! of the text (`edit`) found in its syntax tree (`parse`); lines never move, and `Positions` maps columns back.
-//! Code with nothing to rewrite is not parsed (`scan`), and no code is parsed that could overflow the stack
-//! (`nesting`). Code that is neither JavaScript nor TypeScript is left as it is: the engine reports it best.
+//! Code with nothing to rewrite is not parsed (`scan`), code that is data alone is not even compiled (`data`), and no
+//! code is parsed that could overflow the stack (`nesting`). Code that is neither JavaScript nor TypeScript is left as it is: the engine reports it best.
 
 mod classes;
 mod consts;
+mod data;
 mod declarations;
 mod edit;
 mod enums;
@@ -29,6 +30,7 @@ use std::borrow::Cow;
 
 use oxc_allocator::Allocator;
 
+pub(crate) use data::json_of;
 pub(crate) use positions::Positions;
 
 use edit::Edits;
@@ -94,13 +96,18 @@ pub(crate) fn prepare<'a>(code: &'a str, options: &Options) -> Result<Prepared<'
     if !options.fresh && !scan::may_declare(code, options.is_binding) {
         return Ok(unchanged());
     }
-    Ok(transform(code, options)?.unwrap_or_else(unchanged))
+    let scope = if options.fresh || scan::may_replace_binding(code, options.is_binding) {
+        Scope::All
+    } else {
+        Scope::TopLevel
+    };
+    Ok(transform(code, options, scope)?.unwrap_or_else(unchanged))
 }
 
 /// Prepares a code that `prepare` left as it was (`Cow::Borrowed`) and the engine then refused with a `SyntaxError`.
 /// `None`: it is not TypeScript either, and the engine's error stands.
 pub(crate) fn rescue<'a>(code: &'a str, options: &Options) -> Result<Option<Prepared<'a>>, SourceError> {
-    Ok(transform(code, options)?.filter(|prepared| matches!(prepared.code, Cow::Owned(_))))
+    Ok(transform(code, options, Scope::All)?.filter(|prepared| matches!(prepared.code, Cow::Owned(_))))
 }
 
 /// The names that a code declares at its top level; none if it does not parse.
@@ -112,12 +119,26 @@ pub(crate) fn declared_names(code: &str) -> Vec<String> {
     parse::parse(&arena, code).map(|parsed| declarations::names(&parsed)).unwrap_or_default()
 }
 
-/// `None` when the code does not parse.
-fn transform<'a>(code: &'a str, options: &Options) -> Result<Option<Prepared<'a>>, SourceError> {
+/// What of a code may have to be rewritten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    All,
+    /// Only what it declares outside of all brackets. If it is TypeScript, the engine will refuse it, and it comes back.
+    TopLevel,
+}
+
+/// `None` when the code does not parse, or has nothing in that scope.
+fn transform<'a>(
+    code: &'a str,
+    options: &Options,
+    scope: Scope,
+) -> Result<Option<Prepared<'a>>, SourceError> {
     if code.len() > CODE_BYTES_MAX {
         return Err(SourceError::in_code(code, 0, "code is too long".to_owned()));
     }
-    match nesting::measure(code) {
+    let (nesting, is_scoped) = nesting::measure_scoped(code);
+    match nesting {
+        Nesting::Bounded if is_scoped && scope == Scope::TopLevel => return Ok(None),
         Nesting::Bounded => {}
         Nesting::Broken => return Ok(None),
         Nesting::TooDeep(at) => {

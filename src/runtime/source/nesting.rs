@@ -31,12 +31,19 @@ pub(super) enum Nesting {
 
 /// Measures a code.
 pub(super) fn measure(code: &str) -> Nesting {
-    match scan(code.as_bytes()) {
+    measure_scoped(code).0
+}
+
+/// The same, and whether it surely declares its variables, constants and classes inside of brackets only.
+pub(super) fn measure_scoped(code: &str) -> (Nesting, bool) {
+    let (outcome, may_declare) = scan(code.as_bytes());
+    let nesting = match outcome {
         Outcome::Deep(at) => Nesting::TooDeep(at),
         Outcome::Unsure => count_all(code.as_bytes()),
         Outcome::Broken if count_all(code.as_bytes()) != Nesting::Bounded => Nesting::Broken,
         Outcome::Broken | Outcome::Fine => Nesting::Bounded,
-    }
+    };
+    (nesting, outcome == Outcome::Fine && !may_declare)
 }
 
 /// Whether even the count of all tokens, which no reading of the code can exceed, is within the bound.

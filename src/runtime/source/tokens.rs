@@ -9,7 +9,7 @@ use super::lexis::{Role, find, leading_word, line_end, number, reads_alike, rege
 use super::nesting::{
     BRACKET_STACK_BYTES, PARSE_STACK_BYTES_MAX, TOKEN_STACK_BYTES, mark_weight, word_weight,
 };
-use super::scan::is_word;
+use super::scan::{is_declaration, is_word};
 
 /// Furthest look past a slash that may divide or start a regular expression.
 /// Such a slash may come every few bytes, so without a bound the pass would be quadratic on one long line.
@@ -27,10 +27,11 @@ pub(super) enum Outcome {
     Deep(usize),
 }
 
-pub(super) fn scan(bytes: &[u8]) -> Outcome {
+/// How the pass ended, and whether it met a word outside of all brackets that may declare something there.
+pub(super) fn scan(bytes: &[u8]) -> (Outcome, bool) {
     let mut scanner = Scanner::new(bytes);
     scanner.run();
-    scanner.outcome
+    (scanner.outcome, scanner.may_declare)
 }
 
 /// What the last token was, as far as the next one depends on it.
@@ -83,6 +84,7 @@ struct Scanner<'a> {
     last: Last,
     line_break: bool,
     after_dot: bool,
+    may_declare: bool,
     outcome: Outcome,
 }
 
@@ -97,6 +99,7 @@ impl<'a> Scanner<'a> {
             last: Last::Semicolon,
             line_break: true,
             after_dot: false,
+            may_declare: false,
             outcome: Outcome::Fine,
         }
     }
@@ -266,6 +269,7 @@ impl<'a> Scanner<'a> {
             self.at += bytes;
             return;
         }
+        self.may_declare |= self.open.is_empty() && is_declaration(word);
         let role = if self.after_dot { Role::Name } else { role(word) };
         match role {
             Role::Continues | Role::ContinuesControl | Role::ContinuesEither => {

@@ -21,10 +21,17 @@ pub(crate) enum Class {
     Plain,
 }
 
+/// QuickJS's number for the class of `{}`: the first in its list, and by far the most objects.
+const PLAIN_OBJECT: qjs::JSClassID = 1;
+
 impl Class {
     /// The class of an object.
     pub(crate) fn of(object: &Object<'_>) -> Self {
         let value: &Value<'_> = object.as_value();
+        // SAFETY: a live value, of which only the class id is read.
+        if unsafe { qjs::JS_GetClassID(value.as_raw()) } == PLAIN_OBJECT {
+            return Self::Plain;
+        }
         if value.is_array() {
             return Self::Array;
         }

@@ -9,8 +9,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use rquickjs::{Array, Ctx, Error, Function, IntoJs, Object, TypedArray, Value as JsValue};
 use serde_json::{Map, Value};
 
-use super::super::guest::kit_function;
-use super::define;
+use super::{Kit, define};
 use crate::rpc::Kind;
 use crate::scomp::plain::{FUNCTION_TAG, TAGS};
 
@@ -53,7 +52,7 @@ pub(crate) struct Decoder<'a, 'js> {
     /// Where it will live.
     pub(crate) ctx: &'a Ctx<'js>,
     /// The functions that the prelude kept aside.
-    pub(crate) kit: &'a Object<'js>,
+    pub(crate) kit: &'a Kit<'a, 'js>,
     /// Makes the function for a reference: its id, its name, and all members of its tag.
     pub(crate) import: &'a mut Import<'a, 'js>,
     /// How deep it may still be.
@@ -214,7 +213,7 @@ impl<'js> Decoder<'_, 'js> {
     }
 
     fn kit_call(&self, name: &str, arguments: impl rquickjs::function::IntoArgs<'js>) -> Decoded<'js> {
-        let function = self.made(kit_function(self.kit, name))?;
+        let function = self.made((self.kit)(name))?;
         self.made(function.call(arguments))
     }
 

@@ -8,6 +8,13 @@ mod class;
 mod decode;
 mod define;
 mod encode;
+mod form;
+mod keys;
+mod read;
 
 pub(crate) use decode::{DecodeError, Decoder};
 pub(crate) use encode::{EncodeError, Encoder, Fault};
+pub(crate) use form::{Encoded, Form, Text, Tree};
+
+/// The functions that the prelude kept aside, by name: looked up when one is needed, which for most values is never.
+pub(crate) type Kit<'a, 'js> = dyn Fn(&str) -> rquickjs::Result<rquickjs::Function<'js>> + 'a;

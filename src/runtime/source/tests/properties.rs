@@ -1,10 +1,11 @@
 //! Laws that hold for any sequence of declarations.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use proptest::prelude::*;
 
-use super::super::{Options, SourceError, prepare};
+use super::super::{Options, SourceError, prepare, rescue};
 use super::harness::{Session, is_binding};
 
 #[derive(Debug, Clone)]
@@ -90,7 +91,31 @@ proptest! {
     fn any_text_is_prepared_without_a_panic(code in "[let const{}()=>;:`$'\"/\\\\<!\\-aé\n0.,?\\[\\]@]{0,60}", fresh in any::<bool>()) {
         let options = Options { fresh, is_binding: &is_binding };
         drop(prepare(&code, &options));
-        drop(super::super::rescue(&code, &options));
+        drop(rescue(&code, &options));
+    }
+
+    #[test]
+    fn code_is_left_as_sent_only_if_nothing_in_it_is_to_persist(
+        parts in prop::collection::vec(
+            prop_oneof![
+                Just("let N = 1;"), Just("const N = 2\n"), Just("class N {}\n"), Just("{ let N = 3; }"),
+                Just("(() => { const N = 4; return N })();"), Just("for (const N of [5]) {}\n"), Just("`${'`{'}`;"),
+                Just("`"), Just("${"), Just("'{';"), Just("/[{(]/;"), Just("/}/"), Just("x / 2\n"), Just("{"), Just("}"),
+                Just("("), Just(")"), Just("if (x)"), Just("// {\n"), Just("/* ( */"), Just("x.const;"), Just("f = class {};"),
+                Just("function getOrder() {}"), Just("let N: number = 6;"), Just("async () => {"), Just("++\n"),
+            ],
+            0..8,
+        ),
+    ) {
+        let code: String = parts.iter().enumerate().map(|(n, part)| part.replace('N', &format!("n{n}"))).collect();
+        let options = Options { fresh: false, is_binding: &is_binding };
+        if let Ok(prepared) = prepare(&code, &options)
+            && matches!(prepared.code, Cow::Borrowed(_))
+            && matches!(rescue(&code, &options), Ok(Some(_)))
+        {
+            let result = Session::new().run(&code);
+            prop_assert!(result.starts_with("SyntaxError"), "{code} gives {result}");
+        }
     }
 
     #[test]
