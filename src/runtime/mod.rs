@@ -10,6 +10,7 @@ mod heap;
 mod host;
 mod meter;
 mod prelude;
+mod raw;
 mod script;
 mod session;
 pub mod shard;

@@ -9,7 +9,9 @@
 
 use std::ffi::{CString, NulError};
 
-use rquickjs::{Ctx, FromJs as _, Value, qjs};
+use rquickjs::{Ctx, Value, qjs};
+
+use super::raw;
 
 /// Code for the engine, and how it is to be run.
 pub(crate) struct Code<'a> {
@@ -52,25 +54,19 @@ impl<'js> Script<'js> {
                 name.as_ptr(),
                 flags.cast_signed(),
             );
-            Value::from_raw(ctx.clone(), compiled)
+            raw::owned(ctx, compiled)
         };
-        Ok(Self(checked(ctx, compiled)?))
+        Ok(Self(compiled?))
     }
 
     /// Runs to the first `await` or to the end.
     pub(crate) fn run(self, ctx: &Ctx<'js>) -> rquickjs::Result<Value<'js>> {
-        let raw = ctx.as_raw().as_ptr();
+        let context = ctx.as_raw().as_ptr();
         // SAFETY: the value is what `compile` got from this very context. `JS_EvalFunction` frees the reference that it
         // is given, so it gets one of its own; the result is ours to free.
-        let value = unsafe {
-            let compiled = qjs::JS_DupValue(raw, self.0.as_raw());
-            Value::from_raw(ctx.clone(), qjs::JS_EvalFunction(raw, compiled))
-        };
-        checked(ctx, value)
+        unsafe {
+            let compiled = qjs::JS_DupValue(context, self.0.as_raw());
+            raw::owned(ctx, qjs::JS_EvalFunction(context, compiled))
+        }
     }
-}
-
-/// The value, or that there is an exception. A panic of a host function goes on from here.
-fn checked<'js>(ctx: &Ctx<'js>, value: Value<'js>) -> rquickjs::Result<Value<'js>> {
-    rquickjs::Result::from_js(ctx, value)?
 }

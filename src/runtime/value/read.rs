@@ -11,6 +11,8 @@ use std::{slice, str};
 use rquickjs::atom::PredefinedAtom;
 use rquickjs::{Ctx, Error, Object, String as JsString, Value, qjs};
 
+use super::super::raw::owned;
+
 #[allow(clippy::cast_possible_wrap)]
 const ENUMERABLE_STRINGS: i32 = (qjs::JS_GPN_STRING_MASK | qjs::JS_GPN_ENUM_ONLY) as i32;
 
@@ -59,17 +61,17 @@ impl<'a, 'js> Names<'a, 'js> {
     pub(crate) fn read(&self, name: Name) -> rquickjs::Result<Value<'js>> {
         let ctx = self.object.ctx();
         // SAFETY: the object is live, and so is the name while `self` is; the value that is given is ours.
-        let value =
-            unsafe { qjs::JS_GetProperty(ctx.as_raw().as_ptr(), self.object.as_value().as_raw(), name.0) };
-        checked(ctx, value)
+        unsafe {
+            let raw = self.object.as_value().as_raw();
+            owned(ctx, qjs::JS_GetProperty(ctx.as_raw().as_ptr(), raw, name.0))
+        }
     }
 
     /// The name as a string of JavaScript.
     pub(crate) fn string(&self, name: Name) -> rquickjs::Result<Value<'js>> {
         let ctx = self.object.ctx();
         // SAFETY: as above.
-        let value = unsafe { qjs::JS_AtomToString(ctx.as_raw().as_ptr(), name.0) };
-        checked(ctx, value)
+        unsafe { owned(ctx, qjs::JS_AtomToString(ctx.as_raw().as_ptr(), name.0)) }
     }
 
     /// Keeps a name for longer.
@@ -151,8 +153,7 @@ impl Drop for Text<'_, '_> {
 pub(crate) fn element<'js>(array: &Object<'js>, index: u32) -> rquickjs::Result<Value<'js>> {
     let ctx = array.ctx();
     // SAFETY: array and context are live and belong together; the value that is given is ours.
-    let value = unsafe { qjs::JS_GetPropertyUint32(ctx.as_raw().as_ptr(), array.as_value().as_raw(), index) };
-    checked(ctx, value)
+    unsafe { owned(ctx, qjs::JS_GetPropertyUint32(ctx.as_raw().as_ptr(), array.as_value().as_raw(), index)) }
 }
 
 /// How many elements a list says it has.
@@ -172,15 +173,5 @@ pub(crate) fn has(object: &Object<'_>, name: PredefinedAtom) -> rquickjs::Result
         0 => Ok(false),
         1.. => Ok(true),
         _ => Err(Error::Exception),
-    }
-}
-
-fn checked<'js>(ctx: &Ctx<'js>, value: qjs::JSValue) -> rquickjs::Result<Value<'js>> {
-    // SAFETY: the value is one that QuickJS just gave us to own; an exception is none.
-    unsafe {
-        if qjs::JS_IsException(value) {
-            return Err(Error::Exception);
-        }
-        Ok(Value::from_raw(ctx.clone(), value))
     }
 }
