@@ -98,6 +98,50 @@ async fn memory_is_bounded_and_comes_back() {
 }
 
 #[tokio::test]
+async fn an_eval_that_crosses_the_memory_limit_without_a_loop_hears_of_it() {
+    let limits = Limits { memory_bytes_max: 8 << 20, ..Limits::default() };
+    let (_running, mut wire) = live(limits).await;
+    assert_eq!(wire.value("globalThis.t = `[${'{\"a\":[{}]},'.repeat(4000)}0]`; 1").await, json!(1));
+    let mut outcomes = Vec::new();
+    for _ in 0..100 {
+        let answer = wire.eval("globalThis.held = [JSON.parse(t), globalThis.held]; 1").await;
+        outcomes.push(answer.pointer("/error/data/kind").cloned());
+        if outcomes.last() != Some(&None) {
+            break;
+        }
+    }
+    assert_eq!(outcomes.last(), Some(&Some(json!("MemoryLimit"))));
+    assert_eq!(wire.value("1 + 1").await, json!(2));
+}
+
+#[tokio::test]
+async fn the_text_of_an_error_is_cut() {
+    const MAX: usize = 64 << 10;
+    let (_running, mut wire) = live(Limits::default()).await;
+    let (_, fits) = wire.failure(&format!("throw 'x'.repeat({})", MAX - "Uncaught 'x'".len())).await;
+    assert!(fits.len() <= MAX && !fits.ends_with('…'), "{} bytes", fits.len());
+    let (_, cut) = wire.failure("throw new Error('x'.repeat(20e6))").await;
+    assert_eq!(cut.len(), MAX + '…'.len_utf8());
+    let huge = "const e = new Error('\\x01'.repeat(6e6)); e.stack = 's'.repeat(6e6); e.name = 'n'.repeat(6e6); throw e";
+    assert_eq!(wire.failure(huge).await.0, "EvalError");
+    assert_eq!(wire.failure("throw new Error('a\\ud800b')").await.1, "Error: a\u{fffd}b");
+    assert_eq!(wire.value("1 + 1").await, json!(2));
+}
+
+#[tokio::test]
+async fn the_size_of_a_value_is_that_of_its_json() {
+    let limits = Limits { result_bytes_max: 1000, ..Limits::default() };
+    let (_running, mut wire) = live(limits).await;
+    // 2 brackets, 499 digits, 498 commas, and a digit more in one of them.
+    assert_eq!(wire.value("Array.from({ length: 499 }, (_, i) => i ? 1 : 10)").await[0], json!(10));
+    assert_eq!(wire.failure("Array.from({ length: 499 }, (_, i) => i ? 1 : 100)").await.0, "ResultTooLarge");
+    let object = |x: usize| format!("({{ a: -1, b: 2, c: 'x'.repeat({x}) }})");
+    let around = r#"{"a":-1,"b":2,"c":""}"#.len();
+    assert_eq!(wire.value(&object(1000 - around)).await["b"], json!(2));
+    assert_eq!(wire.failure(&object(1001 - around)).await.0, "ResultTooLarge");
+}
+
+#[tokio::test]
 async fn the_stack_is_bounded() {
     let limits = Limits { stack_bytes_max: 128 << 10, ..Limits::default() };
     let (_running, mut wire) = live(limits).await;

@@ -80,8 +80,7 @@ exports.setBindings = (segments) => {
   for (let i = 0; i < wanted.length; i++) (slots[wanted[i]] ?? defineSlot(wanted[i])).node = tree[wanted[i]];
 };
 
-// QuickJS hands the value of an eval that awaits over in a plain object, and a promise looks for `then`: what a script
-// left under these names on Object.prototype would take every later one with it, so it ends when the next begins.
+// Called when an object that nobody has touched has one of these.
 const ObjectPrototype = Object.prototype;
 const ReflectDeleteProperty = Reflect.deleteProperty;
 exports.cleanObjectPrototype = () => {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::engine::Engine;
 use super::guest::{Holder, Origin};
 use super::source::{self, Options, Prepared, SourceError};
-use super::value::Tree;
+use super::value::{Text, Tree};
 use crate::binding::Registry;
 use crate::limits::Limits;
 
@@ -57,6 +57,9 @@ pub fn value(bytes: &[u8]) {
         let Ok(written) = engine.guest.encode::<Tree>(ctx, &built, Holder::Client, &mut Vec::new()) else {
             return;
         };
+        let text = engine.guest.encode::<Text>(ctx, &built, Holder::Client, &mut Vec::new());
+        let text = text.map(|text| serde_json::from_str::<Value>(text.get()));
+        assert!(matches!(&text, Ok(Ok(text)) if *text == written), "{written} was sent as {text:?}");
         let again = engine.guest.decode(ctx, &written, Origin::Client);
         assert!(again.is_ok(), "{value} was written as {written}: {:?}", again.err());
     });

@@ -4,7 +4,7 @@
 //! thousand back-edges and calls; when the slice is used up the handler calls [`suspend`], control returns to whoever called
 //! [`Turn::resume`], and the shard serves its other sessions first. No thread is involved.
 //!
-//! This is one of the three modules with `unsafe`: the pointer to the running coroutine's yielder.
+//! One of the modules with `unsafe`: the pointer to the running coroutine's yielder.
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, RefCell};

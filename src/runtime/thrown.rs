@@ -1,6 +1,6 @@
 //! What a script threw, as the error that its client gets.
 
-use rquickjs::{Array, Ctx, Value as JsValue};
+use rquickjs::{Array, Ctx, String as JsString, Value as JsValue};
 use serde_json::{Map, Value, json};
 
 use super::guest::{Guest, Holder, kit_function};
@@ -11,6 +11,11 @@ use crate::rpc::{ErrorObject, Kind};
 
 /// Causes of causes that are reported.
 const CAUSES_MAX: usize = 8;
+
+/// Longest text of an error that is told: its header, name, message and stack are each cut there.
+/// Enough for every error that somebody reads. A script can throw a text of any length, and an answer that does not fit into
+/// a message would cost the connection.
+pub(crate) const ERROR_TEXT_BYTES_MAX: usize = 64 << 10;
 
 /// How many bindings with a close name are suggested for a missing one.
 const SUGGESTIONS_MAX: usize = 3;
@@ -73,7 +78,7 @@ fn parts<'js>(ctx: &Ctx<'js>, guest: &Guest, thrown: JsValue<'js>) -> rquickjs::
     let parts: Array<'js> = kit_function(&guest.kit(ctx)?, "describeThrown")?.call((thrown,))?;
     let text = |index: usize| -> rquickjs::Result<String> {
         let value: JsValue<'js> = parts.get(index)?;
-        Ok(value.as_string().and_then(|text| text.to_string().ok()).unwrap_or_default())
+        value.as_string().map_or(Ok(String::new()), |text| told(ctx, guest, text))
     };
     let code: Option<f64> = parts.get(6).unwrap_or_default();
     let answer = whole(code).map(|code| -> rquickjs::Result<_> { Ok((code, parts.get(7)?)) }).transpose()?;
@@ -86,6 +91,19 @@ fn parts<'js>(ctx: &Ctx<'js>, guest: &Guest, thrown: JsValue<'js>) -> rquickjs::
         answer,
         code: whole(parts.get(8).unwrap_or_default()),
     })
+}
+
+/// A text of an error, not too long; lone surrogates become U+FFFD.
+fn told<'js>(ctx: &Ctx<'js>, guest: &Guest, text: &JsString<'js>) -> rquickjs::Result<String> {
+    let mut told = match text.to_string() {
+        Ok(told) => told,
+        Err(_) => kit_function(&guest.kit(ctx)?, "wellFormed")?.call((text.clone(),))?,
+    };
+    if told.len() > ERROR_TEXT_BYTES_MAX {
+        told.truncate(told.floor_char_boundary(ERROR_TEXT_BYTES_MAX));
+        told.push('…');
+    }
+    Ok(told)
 }
 
 /// A number of JavaScript, if it is a whole one.

@@ -333,3 +333,6 @@ fn refusal(exceeded: QuotaExceeded) -> ErrorObject {
     observe::refused(exceeded.resource.name());
     exceeded.into()
 }
+
+#[cfg(test)]
+mod tests;

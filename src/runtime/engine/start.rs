@@ -1,12 +1,14 @@
 //! How JavaScript begins to run for somebody: the code of an eval, or a call into a function.
 
-use rquickjs::{Ctx, Function, Persistent, Value as JsValue};
+use rquickjs::atom::PredefinedAtom;
+use rquickjs::{Ctx, Function, Object, Persistent, Value as JsValue};
 use serde_json::Value;
 
 use super::super::guest::{Holder, Origin, Owner};
 use super::super::script::{Code, Refusal, Script};
 use super::super::source::{self, Positions, Prepared};
 use super::super::thrown::SourceMap;
+use super::super::value;
 use super::{Engine, Settled, Source, Watched};
 use crate::rpc::{ErrorObject, Kind};
 
@@ -44,10 +46,8 @@ impl Engine {
             source::prepare(&source.code, &options).map_err(|error| syntax_error(&error, &source.name))?;
         let Compiled { script, positions, awaits } = self.compile(ctx, prepared, source, &options)?;
         let map = SourceMap { name: &source.name, positions: &positions };
-        if awaits {
-            let cleaned = self.kit(ctx, "cleanObjectPrototype").and_then(|clean| clean.call::<_, ()>(()));
-            self.ignore(ctx, cleaned);
-        }
+        let cleaned = self.clean_prototype(ctx);
+        self.ignore(ctx, cleaned);
         let value = script.run(ctx).map_err(|error| self.failure(ctx, error, &map))?;
         let promise = if awaits {
             value
@@ -75,6 +75,16 @@ impl Engine {
         let kept = self.kit(ctx, "dropShadows").and_then(|drop| drop.call::<_, bool>(()));
         self.guest.has_shadows.set(*kept.as_ref().unwrap_or(&true));
         self.ignore(ctx, kept);
+    }
+
+    /// A promise looks for `then` in what it is resolved with, and QuickJS hands a value over as `{value}`: what a script
+    /// left under these names where every object inherits it ends when the next eval begins.
+    fn clean_prototype(&self, ctx: &Ctx<'_>) -> rquickjs::Result<()> {
+        let anything = Object::new(ctx.clone())?;
+        if value::has(&anything, PredefinedAtom::Then)? || value::has(&anything, PredefinedAtom::Value)? {
+            self.kit(ctx, "cleanObjectPrototype")?.call::<_, ()>(())?;
+        }
+        Ok(())
     }
 
     /// Compiles an eval's code; what QuickJS does not take may be TypeScript.

@@ -75,9 +75,9 @@ impl Session {
         let waiter = Waiter::Script { call: asked.call, owner: asked.owner };
         let target = match asked.reach {
             Reach::Client(name) => Target::Binding(name),
-            Reach::Server(number) => {
-                let message = format!("the client has no binding of number {number}");
-                return self.deliver(waiter, Err(ErrorObject::new(Kind::UnknownBinding, message)));
+            Reach::Server(_) => {
+                let error = ErrorObject::new(Kind::Internal, "a call of the server's own went to the client");
+                return self.deliver(waiter, Err(error));
             }
             Reach::Import(key) => match self.own_reference(&key) {
                 Some(id) => Target::Reference(id),

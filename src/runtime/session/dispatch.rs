@@ -66,7 +66,7 @@ impl Dispatcher {
         match &asked.reach {
             Reach::Server(number) => {
                 let Some(binding) = self.registry.at(*number).cloned() else {
-                    let message = format!("no binding of number {number}");
+                    let message = format!("the server has no binding {number}");
                     return Some((Err(ErrorObject::new(Kind::UnknownBinding, message)), Origin::Host));
                 };
                 let Payload::Input(input) = asked.payload else {

@@ -233,7 +233,7 @@ impl Session {
     }
 
     /// The value reached nobody, so nobody holds the functions in it.
-    fn take_back_functions(&mut self, handed: &[String]) {
+    pub(crate) fn take_back_functions(&mut self, handed: &[String]) {
         let numbers = handed.iter().filter_map(|reference| function_number(reference));
         let mut functions = self.engine.guest.functions.borrow_mut();
         let gone: Vec<_> = numbers.filter_map(|id| functions.give_back(Holder::Client, id, 1)).collect();

@@ -357,6 +357,11 @@ impl Session {
         // Before the eval is over, so that its last lines still name it.
         self.stream_console().await;
         for settled in settled {
+            // An eval that was asked to end in this turn is told so below, even if it came to its end all the same.
+            if stopped.is_some() && settled.owner == owner && matches!(owner, Owner::Eval(_)) {
+                self.take_back_functions(&settled.handed);
+                continue;
+            }
             match settled.owner {
                 Owner::Eval(_) => self.finish_eval(settled.outcome, &settled.handed).await,
                 Owner::Invocation(number) => self.finish_invocation(number, settled).await,

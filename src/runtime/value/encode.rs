@@ -110,7 +110,8 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
     }
 
     fn integer(&mut self, integer: i64) -> Result<(), EncodeError> {
-        self.take(integer.unsigned_abs().checked_ilog10().unwrap_or(0) as usize + 2)?;
+        let digits = integer.unsigned_abs().checked_ilog10().unwrap_or(0) as usize + 1;
+        self.take(digits + usize::from(integer < 0))?;
         self.form.integer(integer);
         Ok(())
     }
@@ -227,7 +228,7 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
         self.take(2)?;
         self.form.open_list();
         for index in 0..u32::try_from(length).unwrap_or(u32::MAX) {
-            self.take(1)?;
+            self.take(usize::from(index > 0))?;
             self.guarded(read::element(array, index))
                 .and_then(|item| self.value(&item))
                 .and_then(|is_written| if is_written { Ok(()) } else { self.null() })
@@ -260,7 +261,8 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
                 self.form.drop_key(place);
                 continue;
             }
-            self.take(2)?;
+            // Its colon, and a comma before all but the first.
+            self.take(1 + usize::from(count > 0))?;
             count += 1;
             is_tag |= meaning == Meaning::Tag;
             is_function |= meaning == Meaning::Function;
@@ -270,7 +272,7 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
     }
 
     /// Writes the key of a field; gives its place, and what it could be taken for.
-    fn key(&mut self, names: &Names<'_, 'js>, name: Name) -> Result<(usize, Meaning), EncodeError> {
+    fn key(&mut self, names: &Names<'_, 'js>, name: Name<'_>) -> Result<(usize, Meaning), EncodeError> {
         if let Some(known) = self.keys.find(name) {
             let place = self.form.key(&known.key);
             let (bytes, meaning) = (known.bytes, known.meaning);
@@ -291,7 +293,7 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
     }
 
     /// A name for people.
-    fn spelled(&self, names: &Names<'_, 'js>, name: Name) -> String {
+    fn spelled(&self, names: &Names<'_, 'js>, name: Name<'_>) -> String {
         let Ok(string) = self.guarded(names.string(name)) else { return String::new() };
         let held = self.guarded(Text::of_value(self.ctx, &string));
         match held.as_ref().ok().and_then(Text::get) {

@@ -61,13 +61,13 @@ impl<'js, F: Form> Keys<'js, F> {
     }
 
     /// A key that was met before.
-    pub(super) fn find(&self, name: Name) -> Option<&Known<F>> {
+    pub(super) fn find(&self, name: Name<'_>) -> Option<&Known<F>> {
         let (kept, known) = self.slots.get(name.slot(KEYS_KNOWN_MAX))?.as_ref()?;
         (kept.name() == name).then_some(known)
     }
 
     /// Keeps a key for the objects to come.
-    pub(super) fn keep(&mut self, names: &Names<'_, 'js>, name: Name, known: Known<F>) {
+    pub(super) fn keep(&mut self, names: &Names<'_, 'js>, name: Name<'_>, known: Known<F>) {
         if let Some(slot) = self.slots.get_mut(name.slot(KEYS_KNOWN_MAX)) {
             *slot = Some((names.keep(name), known));
         }

@@ -5,6 +5,7 @@
 //! read may run code of the script (a getter, a proxy); an exception is then pending, for whoever asked to catch.
 #![allow(unsafe_code)]
 
+use std::marker::PhantomData;
 use std::ptr::null_mut;
 use std::{slice, str};
 
@@ -18,9 +19,9 @@ const ENUMERABLE_STRINGS: i32 = (qjs::JS_GPN_STRING_MASK | qjs::JS_GPN_ENUM_ONLY
 
 /// The name of a property, as long as the [`Names`] or the [`KeptName`] live that it is from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Name(qjs::JSAtom);
+pub(crate) struct Name<'a>(qjs::JSAtom, PhantomData<&'a ()>);
 
-impl Name {
+impl Name<'_> {
     /// One of `slots` that it always falls into.
     pub(crate) fn slot(self, slots: usize) -> usize {
         self.0 as usize % slots
@@ -48,17 +49,17 @@ impl<'a, 'js> Names<'a, 'js> {
     }
 
     /// One after the other.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Name> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Name<'_>> {
         // SAFETY: QuickJS made a list of that many; of none it makes no list.
         let names = match self.count {
             0 => &[],
             count => unsafe { slice::from_raw_parts(self.first, count as usize) },
         };
-        names.iter().map(|entry| Name(entry.atom))
+        names.iter().map(|entry| Name(entry.atom, PhantomData))
     }
 
     /// The value of the property.
-    pub(crate) fn read(&self, name: Name) -> rquickjs::Result<Value<'js>> {
+    pub(crate) fn read(&self, name: Name<'_>) -> rquickjs::Result<Value<'js>> {
         let ctx = self.object.ctx();
         // SAFETY: the object is live, and so is the name while `self` is; the value that is given is ours.
         unsafe {
@@ -68,18 +69,18 @@ impl<'a, 'js> Names<'a, 'js> {
     }
 
     /// The name as a string of JavaScript.
-    pub(crate) fn string(&self, name: Name) -> rquickjs::Result<Value<'js>> {
+    pub(crate) fn string(&self, name: Name<'_>) -> rquickjs::Result<Value<'js>> {
         let ctx = self.object.ctx();
         // SAFETY: as above.
         unsafe { owned(ctx, qjs::JS_AtomToString(ctx.as_raw().as_ptr(), name.0)) }
     }
 
     /// Keeps a name for longer.
-    pub(crate) fn keep(&self, name: Name) -> KeptName<'js> {
+    pub(crate) fn keep(&self, name: Name<'_>) -> KeptName<'js> {
         let ctx = self.object.ctx().clone();
         // SAFETY: the name is live, and counted once more until `KeptName` is dropped.
         let atom = unsafe { qjs::JS_DupAtom(ctx.as_raw().as_ptr(), name.0) };
-        KeptName { ctx, name: Name(atom) }
+        KeptName { ctx, atom }
     }
 }
 
@@ -93,20 +94,20 @@ impl Drop for Names<'_, '_> {
 /// A name that outlives the object it was found on.
 pub(crate) struct KeptName<'js> {
     ctx: Ctx<'js>,
-    name: Name,
+    atom: qjs::JSAtom,
 }
 
 impl KeptName<'_> {
     /// The name.
-    pub(crate) fn name(&self) -> Name {
-        self.name
+    pub(crate) fn name(&self) -> Name<'_> {
+        Name(self.atom, PhantomData)
     }
 }
 
 impl Drop for KeptName<'_> {
     fn drop(&mut self) {
         // SAFETY: counted by `Names::keep`.
-        unsafe { qjs::JS_FreeAtom(self.ctx.as_raw().as_ptr(), self.name.0) }
+        unsafe { qjs::JS_FreeAtom(self.ctx.as_raw().as_ptr(), self.atom) }
     }
 }
 

@@ -1,0 +1,85 @@
+//! How long a connection waits for its client, with the clock in the hand of the test.
+
+use futures_util::SinkExt as _;
+
+use super::*;
+use crate::binding::Registry;
+use crate::limits::Limits;
+use crate::observe::audit::Audit;
+use crate::session::SessionSettings;
+use crate::transport::{PairEnd, pair};
+
+const HANDSHAKE: Duration = Duration::from_secs(30);
+const PING_AFTER: Duration = Duration::from_secs(30);
+const IDLE_MAX: Duration = Duration::from_secs(75);
+
+/// The client's end of a connection with this patience.
+fn connect(patience: Patience) -> PairEnd {
+    let (client, transport) = pair(8);
+    let directory = Directory::new(
+        Arc::new(Registry::default()),
+        Arc::new(Limits::default()),
+        SessionSettings::default(),
+        "test",
+        Audit::default(),
+    );
+    let terms = Terms {
+        directory: Arc::new(directory),
+        principal: Arc::new(Principal::anonymous()),
+        patience,
+        stop: CancellationToken::new(),
+        finishes: false,
+    };
+    tokio::task::spawn_local(drive(transport, terms));
+    client
+}
+
+/// What comes next, and how long after `start`.
+async fn next(client: &mut PairEnd, start: Instant) -> (String, Duration) {
+    let frame = match client.next().await {
+        Some(Ok(Frame::Closed { code, .. })) => code.to_string(),
+        Some(Ok(Frame::Alive)) => "ping".to_owned(),
+        other => format!("{other:?}"),
+    };
+    (frame, start.elapsed())
+}
+
+/// Within a tick of the timer.
+fn is_about(took: Duration, expected: Duration) -> bool {
+    took >= expected && took <= expected + Duration::from_millis(5)
+}
+
+#[tokio::test(start_paused = true, flavor = "local")]
+async fn a_client_that_never_shakes_hands_is_closed() {
+    let patience =
+        Patience { handshake: Some(HANDSHAKE), ping_after: Some(PING_AFTER * 2), idle_max: Some(IDLE_MAX) };
+    let start = Instant::now();
+    let mut client = connect(patience);
+    let (frame, took) = next(&mut client, start).await;
+    assert!(frame == "1008" && is_about(took, HANDSHAKE), "{frame} after {took:?}");
+}
+
+#[tokio::test(start_paused = true, flavor = "local")]
+async fn silence_is_counted_from_the_last_frame() {
+    let patience = Patience { handshake: None, ping_after: Some(PING_AFTER), idle_max: Some(IDLE_MAX) };
+    let mut client = connect(patience);
+    tokio::time::sleep(PING_AFTER - Duration::from_secs(10)).await;
+    let heard = Instant::now();
+    client.send(Outgoing::Ping).await.unwrap();
+    let (frame, took) = next(&mut client, heard).await;
+    assert!(frame == "ping" && is_about(took, PING_AFTER), "{frame} after {took:?}");
+    let (frame, took) = next(&mut client, heard).await;
+    assert!(frame == "1008" && is_about(took, IDLE_MAX), "{frame} after {took:?}");
+}
+
+#[tokio::test(start_paused = true, flavor = "local")]
+async fn a_sign_of_life_starts_patience_anew() {
+    let patience = Patience { handshake: None, ping_after: Some(PING_AFTER), idle_max: Some(IDLE_MAX) };
+    let mut client = connect(patience);
+    for _ in 0..3 {
+        let heard = Instant::now();
+        client.send(Outgoing::Ping).await.unwrap();
+        let (frame, took) = next(&mut client, heard).await;
+        assert!(frame == "ping" && is_about(took, PING_AFTER), "{frame} after {took:?}");
+    }
+}
