@@ -16,6 +16,9 @@ use crate::{Scale, floor};
 /// Evals of one server before it is the next one's turn.
 pub(crate) const EVALS_PER_ROUND: usize = 100;
 
+/// The floor under every script.
+pub(crate) const QUICKJS_ALONE: &str = "QuickJS alone";
+
 /// What is measured: a script, how often in a round, how many rounds, and by how many its time is divided.
 struct Plan {
     group: Group,
@@ -63,7 +66,7 @@ async fn measure(plan: &Plan, runners: &mut [Runner], scale: Scale) -> Result<Ca
     let mut entries: Vec<Entry> = runners.iter_mut().map(|runner| runner.take_entry(plan.per)).collect();
     if has_raw {
         entries.push(Entry {
-            who: "QuickJS alone",
+            who: QUICKJS_ALONE,
             part: Part::Floor,
             median: raw.median().per(plan.per),
             best: raw.best_round().value / plan.per,

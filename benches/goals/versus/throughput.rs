@@ -5,6 +5,7 @@ use std::time::Instant;
 use anyhow::Result;
 use futures_util::future::try_join_all;
 
+use super::latency::QUICKJS_ALONE;
 use super::{Case, Entry, Group};
 use crate::client::Client;
 use crate::contender::{Contender, Part, batched_echo, echo, ours};
@@ -79,15 +80,17 @@ pub(crate) async fn evals(servers: &[Contender], scale: Scale) -> Result<Vec<Cas
 
 /// CPU time of a script with ten calls of the host, against Deno's, where that is installed.
 pub(crate) fn goals(cases: &[Case]) -> Vec<Row> {
-    let Some(case) = cases.iter().find(|case| case.what == AGENT_CPU) else { return Vec::new() };
-    let rows = case.median_of(DENO).zip(case.median_of(ours().name)).map(|(deno, ours)| Row {
-        what: "agent script with 10 host calls, CPU at 64 x 16 / Deno".to_owned(),
-        unit: Unit::Time,
-        ours,
-        floor: Some(deno),
-        goal: Goal::RatioMax(1.5),
-    });
-    rows.into_iter().collect()
+    let of = |what: &str, who: &str| cases.iter().find(|case| case.what == what)?.median_of(who);
+    let Some(ours) = of(AGENT_CPU, ours().name) else { return Vec::new() };
+    let row = |what: &str, floor, goal| Row { what: what.to_owned(), unit: Unit::Time, ours, floor, goal };
+    let deno = of(AGENT_CPU, DENO);
+    let mut rows = Vec::new();
+    if deno.is_some() {
+        rows.push(row("agent script, 10 host calls, CPU at 64 x 16 / Deno", deno, Goal::RatioMax(1.5)));
+    }
+    let alone = of(AGENT.name, QUICKJS_ALONE);
+    rows.push(row("- the same / QuickJS alone, one context, one at a time", alone, Goal::Shown));
+    rows
 }
 
 impl Loaded {
