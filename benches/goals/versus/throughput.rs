@@ -35,16 +35,9 @@ struct Loaded {
 pub(crate) async fn evals(servers: &[Contender], scale: Scale) -> Result<Vec<Case>> {
     let mut all = Vec::new();
     for contender in [&[echo(), batched_echo()], servers].concat() {
-        let mut loaded = Loaded::start(contender).await?;
-        loaded.round(ONE_PLUS_ONE, IN_FLIGHT).await?;
-        loaded.forget();
-        all.push(loaded);
+        all.push(Loaded::start(contender).await?);
     }
-    for _ in 0..5 {
-        for loaded in &mut all {
-            loaded.round(ONE_PLUS_ONE, scale.of(200)).await?;
-        }
-    }
+    in_turns(&mut all, ONE_PLUS_ONE, scale.of(200)).await?;
     let case = |what: &str, unit, samples: fn(&Loaded) -> &Samples| Case {
         group: Group::Throughput,
         what: what.to_owned(),
@@ -58,15 +51,7 @@ pub(crate) async fn evals(servers: &[Contender], scale: Scale) -> Result<Vec<Cas
     ];
     // An echo of a script is no floor under it.
     all.retain(|loaded| loaded.contender.part != Part::Floor);
-    for loaded in &mut all {
-        loaded.round(AGENT, IN_FLIGHT).await?;
-        loaded.forget();
-    }
-    for _ in 0..5 {
-        for loaded in &mut all {
-            loaded.round(AGENT, scale.of(20)).await?;
-        }
-    }
+    in_turns(&mut all, AGENT, scale.of(20)).await?;
     let entries = all.iter().map(|loaded| loaded.entry(Unit::Time, &loaded.cpu_ns)).collect();
     cases.push(Case {
         group: Group::Throughput,
@@ -76,6 +61,20 @@ pub(crate) async fn evals(servers: &[Contender], scale: Scale) -> Result<Vec<Cas
         entries,
     });
     Ok(cases)
+}
+
+/// One round for each to warm up, then five that count; what was measured before is forgotten.
+async fn in_turns(all: &mut [Loaded], script: Script, per_connection: usize) -> Result<()> {
+    for loaded in &mut *all {
+        loaded.round(script, IN_FLIGHT).await?;
+        (loaded.cpu_ns, loaded.per_second) = Default::default();
+    }
+    for _ in 0..5 {
+        for loaded in &mut *all {
+            loaded.round(script, per_connection).await?;
+        }
+    }
+    Ok(())
 }
 
 /// CPU time of a script with ten calls of the host, against Deno's, where that is installed.
@@ -105,11 +104,6 @@ impl Loaded {
         }
         let (cpu_ns, per_second) = Default::default();
         Ok(Self { contender, server, clients, cpu_ns, per_second })
-    }
-
-    /// What was measured was only to warm up.
-    fn forget(&mut self) {
-        (self.cpu_ns, self.per_second) = Default::default();
     }
 
     async fn round(&mut self, script: Script, per_connection: usize) -> Result<()> {
