@@ -1,6 +1,7 @@
 //! The command line: what can be asked for, and with which exit code it ends.
 //!
-//! 0: it went well. 1: the eval failed, the check found problems, or something broke while running. 2: the command
+//! 0: it went well. 1: the eval failed, the check found problems, something broke while running, or a stop had to be
+//! forced. 2: the command
 //! line or the settings are wrong. Only answers go to stdout; everything about them goes to stderr.
 
 mod args;
@@ -15,6 +16,7 @@ mod repl;
 mod report;
 mod serve;
 mod signals;
+mod stop_guard;
 mod types;
 
 use std::process::ExitCode;

@@ -3,6 +3,7 @@
 //! The only place that names `rquickjs`; no JavaScript value leaves it.
 
 mod engine;
+mod fair;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod guest;
@@ -15,6 +16,7 @@ mod script;
 mod session;
 pub mod shard;
 mod slice;
+mod slices;
 mod source;
 mod spare;
 mod stack;

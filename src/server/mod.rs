@@ -13,6 +13,7 @@ mod mounts;
 mod services;
 pub mod settings;
 mod shards;
+mod stop;
 mod tls;
 mod upgrade;
 
@@ -61,9 +62,6 @@ const PAIR_FRAMES_MAX: usize = 256;
 
 /// What a shard inside JavaScript gets beyond the CPU limit before it counts as stuck.
 const STUCK_GRACE: Duration = Duration::from_secs(2);
-
-/// How long sessions have to answer what they cut short when the server stops.
-const FAREWELL_MAX: Duration = Duration::from_secs(1);
 
 /// How often expired sessions are looked for.
 const EXPIRE_EVERY: Duration = Duration::from_secs(1);
@@ -248,9 +246,12 @@ impl Server {
         if !is_taken {
             return Err(io::Error::other("the shard is overloaded"));
         }
-        // Ends when the sender is dropped, at the end of the connection.
-        let _ = done_rx.await;
-        Ok(())
+        tokio::select! {
+            // Ends when the sender is dropped, at the end of the connection.
+            _ = done_rx => Ok(()),
+            // What is stuck on a lost shard may never be dropped.
+            () = shard.retired() => Err(io::Error::other("the shard was lost")),
+        }
     }
 
     /// An in-process connection.
@@ -259,35 +260,17 @@ impl Server {
     }
 
     fn connect_as(&self, principal: Option<Arc<Principal>>) -> PairEnd {
-        let (ours, theirs) = pair(PAIR_FRAMES_MAX);
+        let (ours, mut theirs) = pair(PAIR_FRAMES_MAX);
+        let served = CancellationToken::new();
+        // Our end is not dropped on a shard that is stuck.
+        theirs.break_when(&served);
         let server = self.clone();
         let principal = principal.unwrap_or_else(|| self.state.gate.local());
-        tokio::spawn(async move { server.serve_one(ours, principal, false).await });
+        tokio::spawn(async move {
+            let _served = served.drop_guard();
+            server.serve_one(ours, principal, false).await
+        });
         theirs
-    }
-
-    /// Stops: no new sessions, running evals get `drain_max` to finish, connections are closed.
-    pub async fn stop(&self, drain_max: Duration) {
-        self.state.directory.drain();
-        let deadline = tokio::time::Instant::now() + drain_max;
-        while tokio::time::Instant::now() < deadline && !self.is_idle().await {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        self.state.directory.end_all().await;
-        self.state.tasks.close();
-        // Sessions answer what they cut short, and close their connections themselves; the rest is closed here.
-        let _ = tokio::time::timeout(FAREWELL_MAX, self.state.tasks.wait()).await;
-        self.state.stop.cancel();
-        let _ = tokio::time::timeout(Duration::from_secs(5), self.state.tasks.wait()).await;
-        self.state.directory.audit().sync().await;
-    }
-
-    async fn is_idle(&self) -> bool {
-        let sessions = self.state.directory.list(usize::MAX).await;
-        sessions
-            .iter()
-            .filter_map(|listed| listed.info.as_ref())
-            .all(|info| !info.running && info.evals_queued == 0)
     }
 
     /// The service scripts and where they stand.
@@ -431,7 +414,8 @@ impl ServerBuilder {
         let lost_from = Arc::clone(&directory);
         shards.watch(stuck_after, move |shard| {
             let lost = lost_from.forget_shard(shard);
-            tracing::error!(shard, lost, "sessions were lost with their shard");
+            tracing::error!(shard, lost = lost.len(), "sessions were lost with their shard");
+            lost
         })?;
         let state = Arc::new(ServerState {
             directory,

@@ -2,16 +2,21 @@
 //!
 //! Some builtins of QuickJS never ask whether to go on. A shard inside one of them serves nobody: after a grace it is
 //! taken out of service, its sockets are shut so that its clients know at once, and a fresh shard takes its place.
+//!
+//! A thread inside native code cannot be ended from outside. Until the builtin returns and the retired shard ends, its
+//! sessions count towards the quotas of their principals, and the CPU time that the thread burns is charged to the
+//! principal whose script it is in.
 
 use std::collections::HashMap;
 use std::io;
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use crate::quota::SessionSlot;
 use crate::runtime::{self, shard::Shard};
 
 /// How often the watchdog looks.
@@ -25,7 +30,44 @@ pub(crate) struct Shards {
     next_shard: AtomicUsize,
     next_choice: AtomicUsize,
     next_socket: AtomicU64,
-    stuck: AtomicUsize,
+    /// Shards out of service whose threads have not ended yet.
+    retired: Mutex<Vec<RetiredShard>>,
+    retired_total: AtomicUsize,
+    ended_total: AtomicUsize,
+}
+
+/// A shard that is out of service.
+struct RetiredShard {
+    shard: Shard,
+    /// CPU time of its thread that has been charged for.
+    charged: Duration,
+    /// The places of its sessions in their principals' accounts.
+    slots: Vec<SessionSlot>,
+}
+
+impl RetiredShard {
+    /// Charges the CPU time used since the last look to the principal whose script the thread is in.
+    fn charge(&mut self) {
+        let used = self.shard.cpu_time().saturating_sub(self.charged);
+        self.charged += used;
+        if let Some(account) = self.shard.running_account() {
+            // On a retired shard no turn goes on, so there is none to stop.
+            let _ = account.charge_cpu(used, Instant::now);
+        }
+    }
+}
+
+/// What became of the shards that were stuck, for the metrics.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct StuckShards {
+    /// Retired ones whose threads have not ended.
+    pub(crate) stuck: usize,
+    /// Sessions on these.
+    pub(crate) sessions: usize,
+    /// All that were retired since the start.
+    pub(crate) retired_total: usize,
+    /// Of these, the ones whose threads have ended.
+    pub(crate) ended_total: usize,
 }
 
 /// Forgets its socket when dropped.
@@ -53,7 +95,9 @@ impl Shards {
             next_choice: AtomicUsize::new(0),
             sockets: Mutex::default(),
             next_socket: AtomicU64::new(0),
-            stuck: AtomicUsize::new(0),
+            retired: Mutex::default(),
+            retired_total: AtomicUsize::new(0),
+            ended_total: AtomicUsize::new(0),
         }))
     }
 
@@ -81,24 +125,33 @@ impl Shards {
         SocketGuard { shards: Arc::clone(self), shard, number }
     }
 
-    /// How many shards were lost.
-    pub(crate) fn stuck(&self) -> usize {
-        self.stuck.load(Ordering::Relaxed)
+    /// What became of the shards that were stuck.
+    pub(crate) fn stuck(&self) -> StuckShards {
+        let retired = self.retired.lock();
+        StuckShards {
+            stuck: retired.len(),
+            sessions: retired.iter().map(|retired| retired.shard.session_count()).sum(),
+            retired_total: self.retired_total.load(Ordering::Relaxed),
+            ended_total: self.ended_total.load(Ordering::Relaxed),
+        }
     }
 
-    /// Looks after the shards for as long as the server lives; `on_lost` hears of each that is lost.
+    /// Watches the shards for as long as the server lives. `on_lost` gets the number of each that is retired and returns
+    /// the places of its sessions in the accounts, which are kept until its thread has ended.
     pub(crate) fn watch(
         self: &Arc<Self>,
         stuck_after: Duration,
-        on_lost: impl Fn(usize) + Send + 'static,
+        on_lost: impl Fn(usize) -> Vec<SessionSlot> + Send + 'static,
     ) -> io::Result<()> {
         let shards = Arc::downgrade(self);
         let look = move || {
             let mut sights = HashMap::new();
             while let Some(shards) = shards.upgrade() {
-                for number in shards.replace_stuck(stuck_after, &mut sights) {
-                    on_lost(number);
+                for mut lost in shards.replace_stuck(stuck_after, &mut sights) {
+                    lost.slots = on_lost(lost.shard.number());
+                    shards.retired.lock().push(lost);
                 }
+                shards.reap_retired();
                 drop(shards);
                 std::thread::sleep(LOOK_EVERY);
             }
@@ -106,7 +159,7 @@ impl Shards {
         std::thread::Builder::new().name("watchdog".to_owned()).spawn(look).map(drop)
     }
 
-    fn replace_stuck(&self, stuck_after: Duration, sights: &mut HashMap<usize, Sight>) -> Vec<usize> {
+    fn replace_stuck(&self, stuck_after: Duration, sights: &mut HashMap<usize, Sight>) -> Vec<RetiredShard> {
         let mut live = self.live.lock();
         let mut lost = Vec::new();
         for shard in live.iter_mut() {
@@ -114,10 +167,12 @@ impl Shards {
             if !is_stuck(shard, stuck_after, sights) {
                 continue;
             }
-            sights.remove(&number);
+            let charged = sights.remove(&number).map_or(Duration::ZERO, |sight| sight.cpu_time);
             tracing::error!(shard = number, "a shard is stuck in native code and is replaced");
             shard.retire();
-            self.stuck.fetch_add(1, Ordering::Relaxed);
+            self.retired_total.fetch_add(1, Ordering::Relaxed);
+            let mut retired = RetiredShard { shard: shard.clone(), charged, slots: Vec::new() };
+            retired.charge();
             for socket in self.sockets.lock().remove(&number).unwrap_or_default().into_values() {
                 // A socket that is closed already is as good.
                 let _ = socket.shutdown(Shutdown::Both);
@@ -126,9 +181,26 @@ impl Shards {
                 Ok(fresh) => *shard = fresh,
                 Err(error) => tracing::error!(%error, "no fresh shard can be started"),
             }
-            lost.push(number);
+            lost.push(retired);
         }
         lost
+    }
+
+    /// Charges for the threads that are still stuck, and forgets those that have ended.
+    fn reap_retired(&self) {
+        let mut ended = Vec::new();
+        self.retired.lock().retain_mut(|retired| {
+            if retired.shard.has_ended() {
+                ended.push(std::mem::take(&mut retired.slots));
+                return false;
+            }
+            retired.charge();
+            true
+        });
+        if !ended.is_empty() {
+            self.ended_total.fetch_add(ended.len(), Ordering::Relaxed);
+            super::capacity::trim();
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::engine::{Engine, EngineError};
 use super::super::guest::{Asked, CallAnswer, Origin, Owner, Reach};
+use super::super::shard::Shard;
 use super::super::spare;
 use crate::binding::{Binding, Call, Caller, FunctionRef, HostLink, Natives, Registry, SessionScope};
 use crate::limits::Limits;
@@ -35,6 +36,8 @@ pub(crate) enum Pending {
 
 /// Sends the calls of a script on their way.
 pub(crate) struct Dispatcher {
+    /// Where the session lives; absent elsewhere than on a shard.
+    pub(crate) shard: Option<Shard>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) scope: Arc<SessionScope>,
     pub(crate) limits: Arc<Limits>,
@@ -58,6 +61,10 @@ impl Dispatcher {
 
     /// Takes a call; an answer that is there at once is returned.
     pub(crate) fn dispatch(&self, asked: Asked) -> Option<CallAnswer> {
+        if self.shard.as_ref().is_some_and(Shard::is_retired) {
+            // The client is gone and the session lost: a call would act for a session that does not exist any more.
+            return Some((Err(ErrorObject::new(Kind::SessionClosed, "the session is lost")), Origin::Host));
+        }
         let depth = self.depth.get() + 1;
         if depth > self.limits.invoke_depth_max {
             let message = format!("invokes are nested deeper than {}", self.limits.invoke_depth_max);

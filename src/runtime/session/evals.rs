@@ -266,6 +266,7 @@ impl Session {
                 let max = self.parts.limits.memory_bytes_max;
                 format!("InternalError: out of memory: the session used more than {max} bytes")
             }
+            Stop::Quota => "the CPU quota is overdrawn".to_owned(),
             Stop::Wall => format!("the script took longer than {} ms", running.wall_max.as_millis()),
             Stop::Cancelled => "the eval was cancelled".to_owned(),
             Stop::Closed => "the session was closed".to_owned(),
@@ -273,7 +274,8 @@ impl Session {
         self.abandon_calls_of(owner).await;
         // What it left rejected went down with it.
         drop(self.engine.guest.rejections.take());
-        self.finish_eval(Err(ErrorObject::new(reason.kind(), message)), &[]).await;
+        let error = self.stop_error(reason, message);
+        self.finish_eval(Err(error), &[]).await;
     }
 
     /// Ends the running eval now, or as soon as the JavaScript stack is empty.
@@ -313,7 +315,7 @@ impl Session {
         let is_lost = Rc::new(std::cell::Cell::new(false));
         let action = Action::Recover { declared, is_lost: Rc::clone(&is_lost) };
         let ready = Ready { owner: Owner::Nobody, depth: 0, action };
-        Box::pin(self.perform(ready)).await;
+        Box::pin(self.perform(ready, None)).await;
         if is_lost.get() && self.replace_engine().await { error.with("sessionLost", true) } else { error }
     }
 

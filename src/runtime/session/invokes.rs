@@ -166,6 +166,9 @@ impl Session {
         };
         match (found, by) {
             (Some(Callable::Script(_, function)), by) => {
+                if let Err(exceeded) = self.admit_invocation() {
+                    return self.reply(by, Err(exceeded.into())).await;
+                }
                 let number = self.number();
                 let (origin, holder) = match by {
                     CalledBy::Client(_) => (Origin::Client, Holder::Client),
@@ -257,7 +260,7 @@ impl Session {
         let owner = Owner::Invocation(number);
         self.watches.borrow_mut().retain(|watched| watched.owner != owner);
         self.abandon_calls_of(owner).await;
-        let error = ErrorObject::new(reason.kind(), "the function was stopped");
+        let error = self.stop_error(reason, "the function was stopped");
         self.finish_invocation(number, Settled { owner, outcome: Err(error), handed: Vec::new() }).await;
     }
 

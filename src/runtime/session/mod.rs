@@ -12,6 +12,7 @@ mod evals;
 mod inbox;
 mod invokes;
 mod keys;
+mod share;
 mod turn;
 
 use std::cell::{Cell, RefCell};
@@ -20,11 +21,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 
 use super::engine::{Engine, EngineError, Settled};
 use super::guest::Owner;
 use super::meter::Stop;
+use super::shard::{Residence, Shard};
+use super::slices::Contender;
 use crate::binding::{HostLink, Natives, Registry, Releases, SessionScope};
 use crate::limits::Limits;
 use crate::observe;
@@ -67,6 +70,8 @@ pub(crate) struct Session {
     evals: Evals,
     keys: Keys,
     ready: VecDeque<Ready>,
+    /// Background work that waits for the CPU quota of the principal.
+    deferred: VecDeque<Ready>,
     invocations: HashMap<u64, Invocation>,
     server_calls: HashMap<u64, ServerCall>,
     server_invokes: HashMap<u64, ServerInvoke>,
@@ -81,6 +86,8 @@ pub(crate) struct Session {
     /// Whether the world is to be replaced when the stack is empty.
     reset_requested: bool,
     ending: Option<Closing>,
+    /// Absent elsewhere than on a shard.
+    residence: Option<Residence>,
     /// Last, so that it is dropped last: QuickJS aborts when a value outlives its runtime.
     engine: Rc<Engine>,
 }
@@ -90,7 +97,10 @@ impl Session {
     pub(crate) fn new(parts: SessionParts) -> Result<(Self, SessionHandle), EngineError> {
         let (inbox_tx, inbox_rx) = mpsc::channel(inbox::INBOX_QUEUED_MAX);
         let (requests_tx, host_rx) = mpsc::channel(inbox::INBOX_QUEUED_MAX);
+        let account = &parts.scope.principal.account;
+        let residence = Shard::current().map(|shard| shard.register(Arc::clone(account), &inbox_tx));
         let dispatcher = Rc::new(Dispatcher {
+            shard: residence.as_ref().map(|residence| residence.shard().clone()),
             registry: Arc::clone(&parts.registry),
             scope: Arc::clone(&parts.scope),
             limits: Arc::clone(&parts.limits),
@@ -118,6 +128,7 @@ impl Session {
             host_rx,
             live: None,
             ready: VecDeque::new(),
+            deferred: VecDeque::new(),
             invocations: HashMap::new(),
             server_calls: HashMap::new(),
             server_invokes: HashMap::new(),
@@ -129,6 +140,7 @@ impl Session {
             in_turn: None,
             reset_requested: false,
             ending: None,
+            residence,
         };
         Ok((session, handle))
     }
@@ -136,12 +148,21 @@ impl Session {
     /// Serves until the session is ended.
     pub(crate) async fn run(mut self) {
         while self.ending.is_none() {
+            if self.is_retired() {
+                self.end(Closing::Fault);
+                break;
+            }
             self.start_pending().await;
             self.take_releases().await;
+            let contender = self.wait_for_share().await;
+            if self.ending.is_some() {
+                break;
+            }
             if let Some(ready) = self.next_ready() {
-                self.perform(ready).await;
+                self.perform(ready, contender).await;
                 continue;
             }
+            drop(contender);
             if self.end_deadlocked_eval().await {
                 continue;
             }
@@ -170,14 +191,16 @@ impl Session {
     fn wake_at(&mut self) -> Option<Instant> {
         let now = Instant::now();
         let timers = self.engine.guest.timers.borrow_mut().next_at();
-        let timers = timers.map(|at| {
-            let can_run = self.evals.running.is_some() || !self.background.left(now).is_zero();
-            if can_run { at } else { at.max(self.background.renewed_at()) }
+        let background = self.background_wait(now);
+        let timers = timers.map(|at| match background {
+            Some(later) if self.evals.running.is_none() => at.max(later),
+            Some(_) | None => at,
         });
+        let background = background.filter(|_| self.has_background_work());
         let calls = self.call_deadlines.first().map(|(at, _)| *at);
         let eval = self.evals.running.as_ref().map(|running| running.wall_deadline);
         let invocations = self.invocations.values().map(|call| call.deadline).min();
-        [timers, calls, eval, invocations].into_iter().flatten().min()
+        [timers, background, calls, eval, invocations].into_iter().flatten().min()
     }
 
     async fn check_deadlines(&mut self) {
@@ -219,11 +242,17 @@ impl Session {
 
     /// What to do next with an empty JavaScript stack.
     fn next_ready(&mut self) -> Option<Ready> {
-        if let Some(ready) = self.ready.pop_front() {
-            return Some(ready);
+        while let Some(ready) = self.ready.pop_front() {
+            if !self.is_over_quota(&ready) {
+                return Some(ready);
+            }
+            self.deferred.push_back(ready);
         }
         let now = Instant::now();
-        let in_background = !self.background.left(now).is_zero();
+        let in_background = self.background_wait(now).is_none();
+        if in_background && let Some(ready) = self.deferred.pop_front() {
+            return Some(ready);
+        }
         if (in_background || self.evals.running.is_some())
             && let Some(ready) = self.due_timer(now, in_background)
         {
@@ -242,8 +271,8 @@ impl Session {
         let (timer, owner) = self.engine.guest.timers.borrow_mut().take_due(now)?;
         let owner = self.current_owner(owner);
         if owner == Owner::Nobody && !in_background {
-            // Its eval is over and the budget is used up: it waits until the budget is renewed.
-            let later = self.background.renewed_at();
+            // Its eval is over and the budget or the quota is used up: it waits until there is some again.
+            let later = self.background_wait(now).unwrap_or(now);
             self.engine.guest.timers.borrow_mut().set(timer, later, Owner::Nobody);
             return None;
         }
@@ -263,7 +292,7 @@ impl Session {
     }
 
     /// Runs one turn to its end, in slices, and acts on what it brought.
-    async fn perform(&mut self, ready: Ready) {
+    async fn perform(&mut self, ready: Ready, mut contender: Option<Contender>) {
         let Ready { owner, depth, action } = ready;
         let owner = self.current_owner(owner);
         let (spent, budget) = self.budget_of(owner);
@@ -276,80 +305,29 @@ impl Session {
         };
         guest.meter.begin(spent, budget);
         self.in_turn = Some(owner);
-        let mut go_ahead = None;
+        let mut counted = spent;
         let settled = loop {
             observe::slice_ran();
-            if let Some(settled) = super::shard::watched(|| turn.resume()) {
+            if let Some(settled) = super::shard::watched(self.residence.as_ref(), || turn.resume()) {
                 break settled;
             }
-            guest.meter.end_slice();
-            drop(go_ahead.take());
-            go_ahead = self.between_slices().await;
+            let total = guest.meter.end_slice();
+            if self.count_cpu(total.saturating_sub(counted)) {
+                guest.meter.request_stop(Stop::Quota);
+            }
+            counted = total;
+            contender = Some(self.between_slices(contender).await);
             guest.meter.resume_slice();
         };
-        drop(go_ahead);
+        drop(contender);
         let total = guest.meter.finish();
         guest.owner.set(Owner::Nobody);
         self.in_turn = None;
-        self.charge(owner, spent, total);
+        let is_overdrawn = self.count_cpu(total.saturating_sub(counted));
+        self.set_spent(owner, total);
         self.after_turn(owner, settled, guest.meter.stopped()).await;
-    }
-
-    /// The shard serves the others; then we see what came in for us.
-    async fn between_slices(&mut self) -> Option<OwnedSemaphorePermit> {
-        self.start_pending().await;
-        self.stream_console().await;
-        let go_ahead = super::shard::next_slice().await;
-        self.drain_inbox().await;
-        if self.ending.is_some() {
-            self.engine.guest.meter.request_stop(Stop::Closed);
-        }
-        let now = Instant::now();
-        self.expire_calls(now).await;
-        let deadline = match self.in_turn {
-            Some(Owner::Invocation(number)) => self.invocations.get(&number).map(|call| call.deadline),
-            Some(Owner::Eval(_) | Owner::Nobody) | None => {
-                self.evals.running.as_ref().map(|running| running.wall_deadline)
-            }
-        };
-        if deadline.is_some_and(|deadline| deadline <= now) {
-            self.engine.guest.meter.request_stop(Stop::Wall);
-        }
-        go_ahead
-    }
-
-    fn budget_of(&mut self, owner: Owner) -> (Duration, Duration) {
-        match owner {
-            Owner::Eval(_) => {
-                let spent = self.evals.running.as_ref().map(|running| running.cpu).unwrap_or_default();
-                (spent, self.parts.limits.cpu_max())
-            }
-            Owner::Invocation(number) => {
-                let spent = self.invocations.get(&number).map(|call| call.cpu).unwrap_or_default();
-                (spent, self.parts.limits.cpu_max())
-            }
-            Owner::Nobody => {
-                (Duration::ZERO, self.background.left(Instant::now()).max(Duration::from_millis(5)))
-            }
-        }
-    }
-
-    fn charge(&mut self, owner: Owner, before: Duration, total: Duration) {
-        let used = total.saturating_sub(before);
-        self.cpu_total += used;
-        self.parts.scope.principal.account.charge_cpu(used, Instant::now);
-        match owner {
-            Owner::Eval(_) => {
-                if let Some(running) = &mut self.evals.running {
-                    running.cpu = total;
-                }
-            }
-            Owner::Invocation(number) => {
-                if let Some(call) = self.invocations.get_mut(&number) {
-                    call.cpu = total;
-                }
-            }
-            Owner::Nobody => self.background.charge(total),
+        if is_overdrawn {
+            self.stop_owner(owner, Stop::Quota).await;
         }
     }
 
@@ -369,11 +347,7 @@ impl Session {
             }
         }
         if let Some(reason) = stopped {
-            match self.current_owner(owner) {
-                Owner::Eval(_) => self.stop_eval(reason).await,
-                Owner::Invocation(number) => self.stop_invocation(number, reason).await,
-                Owner::Nobody => {}
-            }
+            self.stop_owner(owner, reason).await;
         }
         if let Some(reason) = self.evals.running.as_ref().and_then(|running| running.stop_requested) {
             self.stop_eval(reason).await;
