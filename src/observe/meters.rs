@@ -123,6 +123,8 @@ const CLOSES: Family = Family { name: "scomp_closes_total", label: "code" };
 const STRAYS: Family = Family { name: "scomp_stray_messages_total", label: "kind" };
 const PEER_WARNINGS: Family = Family { name: "scomp_peer_warnings_total", label: "kind" };
 const AUDIT_DROPPED: &str = "scomp_audit_dropped_total";
+const ENGINE_LEAKS: &str = "scomp_engine_leaks_total";
+const ENGINE_LEAKED_BYTES: &str = "scomp_engine_leaked_bytes_total";
 
 fn describe() {
     metrics::describe_counter!(EVALS.name, "Evals that ended, by outcome: ok or the kind of the error");
@@ -138,6 +140,11 @@ fn describe() {
     metrics::describe_counter!(STRAYS.name, "Messages that meant nothing to us");
     metrics::describe_counter!(PEER_WARNINGS.name, "What peers of other protocols did wrong");
     metrics::describe_counter!(AUDIT_DROPPED, "Audit records lost because the disk was too slow");
+    metrics::describe_counter!(
+        ENGINE_LEAKS,
+        "Contexts that did not free all of their memory when they ended"
+    );
+    metrics::describe_counter!(ENGINE_LEAKED_BYTES, "Bytes that such contexts left allocated");
 }
 
 /// A peer of another protocol did something wrong; `kind` begins with the protocol's name.
@@ -201,6 +208,15 @@ pub(crate) fn stray(kind: &'static str) {
 /// An audit record was lost.
 pub(crate) fn audit_record_dropped() {
     with_local_recorder(&METERS.recorder, || metrics::counter!(AUDIT_DROPPED).increment(1));
+}
+
+/// A runtime was freed, and this many bytes of it were not.
+pub(crate) fn engine_leaked(bytes: usize) {
+    tracing::error!(bytes, "QuickJS leaked memory");
+    with_local_recorder(&METERS.recorder, || {
+        metrics::counter!(ENGINE_LEAKS).increment(1);
+        metrics::counter!(ENGINE_LEAKED_BYTES).increment(u64::try_from(bytes).unwrap_or(u64::MAX));
+    });
 }
 
 /// The outcome's name in labels and records: `ok`, or a kind of ours; what a handler made up is `other`.

@@ -7,6 +7,6 @@ pub mod audit;
 mod meters;
 
 pub(crate) use meters::{
-    Level, Waiting, audit_record_dropped, binding_called, client_called, closed, eval_finished, outcome_name,
-    peer_warned, refused, render, slice_ran, stray, upkeep,
+    Level, Waiting, audit_record_dropped, binding_called, client_called, closed, engine_leaked,
+    eval_finished, outcome_name, peer_warned, refused, render, slice_ran, stray, upkeep,
 };

@@ -22,6 +22,7 @@ use libmimalloc_sys as mimalloc;
 use rquickjs::allocator::Allocator;
 
 use super::meter::{Meter, Stop};
+use crate::observe;
 
 /// Bytes allocated between two looks at the clock. Small objects come from chunks of QuickJS's own, so an ordinary
 /// script hardly gets here; a look takes some 30 ns.
@@ -42,9 +43,18 @@ pub(crate) fn give_back() {
     unsafe { mimalloc::mi_collect(true) }
 }
 
-/// Bytes in use, for those who want to know.
+/// Bytes that one runtime has allocated and not freed.
 #[derive(Debug, Default)]
 pub(crate) struct Used(Cell<usize>);
+
+impl Drop for Used {
+    /// The runtime is gone by now, so what is still counted was leaked by QuickJS.
+    fn drop(&mut self) {
+        if self.bytes() > 0 {
+            observe::engine_leaked(self.bytes());
+        }
+    }
+}
 
 impl Used {
     /// How many.
@@ -141,5 +151,37 @@ unsafe impl Allocator for Heap {
 
     unsafe fn usable_size(ptr: *mut u8) -> usize {
         unsafe { mimalloc::mi_usable_size(ptr.cast()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::engine::Engine;
+    use crate::binding::Registry;
+    use crate::limits::Limits;
+    use crate::observe;
+
+    fn leaks() -> u64 {
+        let page = observe::render();
+        let count = page.lines().find_map(|line| line.strip_prefix("scomp_engine_leaks_total "));
+        count.map_or(0, |count| count.parse().unwrap())
+    }
+
+    /// The only test in this process that leaks: the count is of the process.
+    #[test]
+    fn a_leak_in_the_engine_is_counted_and_does_not_end_the_process() {
+        let engine = || Engine::new(Arc::new(Limits::default()), Arc::new(Registry::default())).unwrap();
+        drop(engine());
+        assert_eq!(leaks(), 0);
+        let leaking = engine();
+        leaking.enter(|ctx| {
+            let object: rquickjs::Value<'_> = ctx.eval("({ f() {}, list: [{}] })").unwrap();
+            std::mem::forget(object);
+        });
+        drop(leaking);
+        assert_eq!(leaks(), 1);
+        engine().enter(|ctx| assert_eq!(ctx.eval::<i32, _>("1 + 1").unwrap(), 2));
     }
 }

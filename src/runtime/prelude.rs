@@ -28,8 +28,7 @@ macro_rules! part {
     };
 }
 
-static CORE: Part =
-    part!("core": "primordials", "console", "timers", "platform", "units", "bindings", "guards");
+static CORE: Part = part!("core": "primordials", "console", "timers", "platform", "units", "bindings", "guards", "error_stack");
 
 static UNITS: [Part; 7] = [
     part!("helpers": "helpers"),

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use rquickjs::{Context, Ctx, Function, Object, Persistent, Promise, Runtime, Value as JsValue};
 
-use super::guest::{self, Dispatch, Guest, Holder, Owner, kit_function};
+use super::guest::{self, Dispatch, Guest, Holder, Owner, Root, kit_function};
 use super::heap::{Heap, Used};
 use super::prelude;
 use super::source::Positions;
@@ -20,7 +20,7 @@ use super::thrown::SourceMap;
 use super::value::Encoded;
 use crate::binding::Registry;
 use crate::limits::Limits;
-use crate::rpc::ErrorObject;
+use crate::rpc::{ErrorObject, Kind};
 
 pub(crate) use start::Started;
 
@@ -35,7 +35,7 @@ pub(crate) struct EngineError(#[from] rquickjs::Error);
 /// Something whose promise is awaited on behalf of somebody outside.
 pub(crate) struct Watched {
     pub(crate) owner: Owner,
-    pub(crate) promise: Persistent<Promise<'static>>,
+    pub(crate) promise: Root,
     pub(crate) name: String,
     pub(crate) positions: Positions,
     /// For whom functions in the value are handed out.
@@ -169,6 +169,12 @@ impl Engine {
 
     pub(super) fn kit<'js>(&self, ctx: &Ctx<'js>, name: &str) -> rquickjs::Result<Function<'js>> {
         kit_function(&self.guest.kit(ctx)?, name)
+    }
+
+    /// Holds a promise for the session, which sees to it between turns.
+    fn hold<'js>(&self, ctx: &Ctx<'js>, promise: Promise<'js>) -> Result<Root, ErrorObject> {
+        let held = self.guest.roots.hold(ctx, promise);
+        held.map_err(|error| ErrorObject::new(Kind::Internal, error.to_string()))
     }
 
     pub(super) fn ignore<T>(&self, ctx: &Ctx<'_>, result: rquickjs::Result<T>) {

@@ -1,10 +1,10 @@
 //! How JavaScript begins to run for somebody: the code of an eval, or a call into a function.
 
 use rquickjs::atom::PredefinedAtom;
-use rquickjs::{Ctx, Function, Object, Persistent, Value as JsValue};
+use rquickjs::{Ctx, Function, Object, Value as JsValue};
 use serde_json::Value;
 
-use super::super::guest::{Holder, Origin, Owner};
+use super::super::guest::{Holder, Origin, Owner, Root};
 use super::super::script::{Code, Refusal, Script};
 use super::super::source::{self, Positions, Prepared};
 use super::super::thrown::SourceMap;
@@ -60,7 +60,7 @@ impl Engine {
         };
         Ok(Started::Waiting(Watched {
             owner,
-            promise: Persistent::save(ctx, promise),
+            promise: self.hold(ctx, promise)?,
             name: source.name.clone(),
             positions,
             holder: Holder::Client,
@@ -140,12 +140,12 @@ impl Engine {
         &self,
         ctx: &Ctx<'_>,
         owner: Owner,
-        function: Persistent<Function<'static>>,
+        function: &Root,
         arguments: &[Value],
         (origin, holder): (Origin, Holder),
     ) -> Result<Started, ErrorObject> {
         let failed = |_| ErrorObject::new(Kind::Internal, "the function is not of this session");
-        let function = function.restore(ctx).map_err(failed)?;
+        let function: Function<'_> = function.get(ctx).map_err(failed)?;
         let mut list = rquickjs::function::Args::new(ctx.clone(), arguments.len());
         for (index, argument) in arguments.iter().enumerate() {
             let argument = self.guest.decode(ctx, argument, origin).map_err(|error| {
@@ -158,7 +158,7 @@ impl Engine {
         let name = String::new();
         match function.call_arg::<JsValue<'_>>(list).and_then(|value| self.wrap(ctx, value)) {
             Ok(promise) => {
-                let promise = Persistent::save(ctx, promise);
+                let promise = self.hold(ctx, promise)?;
                 Ok(Started::Waiting(Watched { owner, promise, name, positions, holder }))
             }
             Err(error) => Err(self.failure(ctx, error, &SourceMap { name: &name, positions: &positions })),

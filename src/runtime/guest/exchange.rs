@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use rquickjs::{Ctx, Exception, Function, Persistent, Value as JsValue};
+use rquickjs::{Ctx, Exception, Function, Value as JsValue};
 use serde_json::{Map, Value};
 
 use super::super::value::{DecodeError, Decoder, EncodeError, Encoder, Fault, Form, Kit};
@@ -58,7 +58,7 @@ impl Guest {
         };
         let identify = kit("identify").map_err(unusable)?;
         let number: u64 = identify.call((function.clone(),)).map_err(unusable)?;
-        let callable = Callable::Script(number, Persistent::save(ctx, function));
+        let callable = Callable::Script(number, self.roots.hold(ctx, function).map_err(unusable)?);
         let id = self.functions.borrow_mut().hand_out(holder, callable);
         let id = id.ok_or_else(|| EncodeError::new(Fault::TooManyRefs))?;
         let id = match holder {
@@ -132,7 +132,7 @@ impl Guest {
             && let Some(number) = key.strip_prefix("host:").and_then(|number| number.parse().ok())
             && let Some(Callable::Script(_, function)) = self.functions.borrow().get(Holder::Host, number)
         {
-            return function.restore(ctx);
+            return function.get(ctx);
         }
         {
             let mut imports = self.imports.borrow_mut();

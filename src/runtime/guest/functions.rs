@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use rquickjs::{Function, Persistent};
+use super::roots::Root;
 
 /// Who holds a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -20,7 +20,7 @@ pub(crate) enum Holder {
 #[derive(Clone)]
 pub(crate) enum Callable {
     /// A function of the script; the number is the prelude's name for it.
-    Script(u64, Persistent<Function<'static>>),
+    Script(u64, Root),
     /// A function that a handler gave away.
     Native(u64),
     /// A function of the client that travels back to it.

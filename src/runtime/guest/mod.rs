@@ -10,6 +10,7 @@ mod exchange;
 mod functions;
 mod host;
 mod outgoing;
+mod roots;
 mod timers;
 
 use std::cell::{Cell, RefCell};
@@ -29,6 +30,7 @@ pub(crate) use console::{Console, ConsoleLine};
 pub(crate) use exchange::function_number;
 pub(crate) use functions::{Callable, Functions, Holder};
 pub(crate) use host::{install, kit_function};
+pub(crate) use roots::{Root, Roots};
 pub(crate) use timers::Timers;
 
 /// For whom JavaScript runs, so that each pays for its own calls and has its own console lines.
@@ -80,6 +82,8 @@ pub(crate) struct Guest {
     pub(crate) has_shadows: Cell<bool>,
     /// Where calls of the script go.
     pub(crate) dispatch: RefCell<Option<Rc<Dispatch>>>,
+    /// What the session holds of the context.
+    pub(crate) roots: Rc<Roots>,
     pub(crate) rejections: RefCell<Vec<Rejection>>,
     pub(crate) kit: RefCell<Option<Persistent<Object<'static>>>>,
     pub(crate) epoch: Instant,
@@ -110,6 +114,7 @@ impl Guest {
             owner: Cell::new(Owner::Nobody),
             has_shadows: Cell::new(false),
             dispatch: RefCell::new(None),
+            roots: Rc::default(),
             rejections: RefCell::default(),
             kit: RefCell::new(None),
             epoch: Instant::now(),
@@ -147,6 +152,7 @@ impl Guest {
     /// Lets go of everything that lives in the context, which is about to be freed.
     pub(crate) fn clear(&self) {
         self.calls.take();
+        self.roots.close();
         self.functions.borrow_mut().clear();
         self.rejections.take();
         self.kit.take();

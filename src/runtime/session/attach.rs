@@ -26,6 +26,7 @@ impl Session {
             // A connection that is gone already was detached when the event could not be delivered.
             self.detach(number).await;
         }
+        self.departing = None;
         let Attachment { number, events_tx, bindings } = attachment;
         let bindings: HashMap<String, ClientBinding> =
             bindings.into_iter().map(|binding| (binding.declaration.name.clone(), binding)).collect();
@@ -36,6 +37,7 @@ impl Session {
 
     /// The connection of that number is gone, if it is still the one.
     pub(crate) async fn detach(&mut self, number: u64) {
+        self.departing.take_if(|departing| *departing == number);
         if self.live.as_ref().is_some_and(|live| live.number == number) {
             self.detach_now(number);
         }
@@ -69,21 +71,5 @@ impl Session {
         let names = server.chain(client_names).collect();
         let action = Action::Bindings(names);
         self.ready.push_front(Ready { owner: Owner::Nobody, depth: 0, action });
-    }
-
-    /// The JavaScript world is replaced: everything in it ends.
-    pub(crate) async fn drop_world(&mut self) {
-        self.watches.take();
-        self.ready.clear();
-        self.keys.clear();
-        for call in std::mem::take(&mut self.server_calls).into_values() {
-            call.cancel();
-        }
-        let imports = self.engine.guest.imports.take();
-        for (key, count) in imports {
-            if let Some(reference) = self.own_reference(&key) {
-                self.emit(SessionEvent::Release { reference, count }).await;
-            }
-        }
     }
 }

@@ -288,6 +288,29 @@ impl Session {
         }
     }
 
+    /// The context ends, and with it every call that its scripts wait for.
+    pub(crate) async fn abandon_script_calls(&mut self) {
+        for call in std::mem::take(&mut self.server_calls).into_values() {
+            call.cancel();
+        }
+        let is_of_script = |call: &ClientCall| matches!(call.waiter, Waiter::Script { .. });
+        let numbers: Vec<u64> = self
+            .client_calls
+            .iter()
+            .filter(|(_, call)| is_of_script(call))
+            .map(|(number, _)| *number)
+            .collect();
+        for number in numbers {
+            let Some(call) = self.client_calls.remove(&number) else {
+                continue;
+            };
+            self.call_deadlines.remove(&(call.deadline, number));
+            if call.unsent.is_none() {
+                self.emit(SessionEvent::GiveUp { call: number }).await;
+            }
+        }
+    }
+
     /// Passes on what was let go: functions that handlers no longer hold, functions that the script dropped.
     pub(crate) async fn take_releases(&mut self) {
         let mut forgotten = Vec::new();

@@ -111,7 +111,10 @@ impl Session {
     async fn plain_control(&mut self, name: &str) -> Outcome {
         match name {
             "session.info" => Ok(self.describe()),
-            "session.reset" => self.reset().await,
+            "session.reset" => {
+                self.reset().await;
+                Ok(Value::Null)
+            }
             "session.close" => {
                 self.end(Closing::ByClient);
                 Ok(Value::Null)
@@ -149,25 +152,6 @@ impl Session {
         info["principal"] = json!(self.parts.scope.principal.name);
         info["limits"] = json!(*self.parts.limits);
         info
-    }
-
-    async fn reset(&mut self) -> Outcome {
-        let error = ErrorObject::new(Kind::Cancelled, "the session was reset");
-        self.drop_queued(|_| true, &error).await;
-        if self.in_turn.is_some() {
-            self.reset_requested = true;
-            self.engine.guest.meter.request_stop(Stop::Cancelled);
-            return Ok(Value::Null);
-        }
-        self.reset_now().await;
-        Ok(Value::Null)
-    }
-
-    /// Starts over. Only with an empty JavaScript stack.
-    pub(crate) async fn reset_now(&mut self) {
-        self.reset_requested = false;
-        self.cancel_everything(Stop::Cancelled).await;
-        self.replace_engine().await;
     }
 
     fn search(&self, query: &str) -> Value {

@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use super::super::engine::Source;
 use super::super::guest::{ConsoleLine, Holder, Owner, function_number};
 use super::super::meter::Stop;
-use super::super::source;
 use super::super::value::Encoded;
 use super::keys::Found;
 use super::turn::Action;
@@ -307,31 +306,6 @@ impl Session {
             self.finish_eval(Err(ErrorObject::new(Kind::Deadlock, message)), &[]).await;
         }
         stuck
-    }
-
-    /// Makes room after the memory limit, with a fresh world if there is no other way.
-    async fn recover(&mut self, running: &Running, error: ErrorObject) -> ErrorObject {
-        let declared = source::declared_names(&running.source.code);
-        let is_lost = Rc::new(std::cell::Cell::new(false));
-        let action = Action::Recover { declared, is_lost: Rc::clone(&is_lost) };
-        let ready = Ready { owner: Owner::Nobody, depth: 0, action };
-        Box::pin(self.perform(ready, None)).await;
-        if is_lost.get() && self.replace_engine().await { error.with("sessionLost", true) } else { error }
-    }
-
-    /// Starts over with a fresh context; `false` when there is no room even for that.
-    pub(crate) async fn replace_engine(&mut self) -> bool {
-        let Ok(engine) = self.dispatcher.make_engine() else {
-            self.end(crate::scomp::link::Closing::Fault);
-            return false;
-        };
-        self.drop_world().await;
-        let (old, new) = (&self.engine.guest, &engine.guest);
-        new.functions.borrow_mut().go_on_from(&old.functions.borrow());
-        new.calls.borrow_mut().go_on_from(&old.calls.borrow());
-        self.engine = Rc::new(engine);
-        self.introduce_client();
-        true
     }
 
     /// Answers a request, if its connection is still the one that holds the session.

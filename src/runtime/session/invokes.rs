@@ -45,9 +45,8 @@ pub(crate) struct ServerInvoke {
 }
 
 impl Session {
-    /// The connection passes a message of its client on.
-    pub(crate) async fn accept_command(&mut self, command: SessionCommand) {
-        let connection = self.live.as_ref().map_or(0, |live| live.number);
+    /// The connection of that number passes a message of its client on.
+    pub(crate) async fn accept_command(&mut self, connection: u64, command: SessionCommand) {
         match command {
             SessionCommand::Eval { request, params } => {
                 self.accept_eval(Requester { connection, id: request }, params).await;
@@ -338,11 +337,17 @@ impl Session {
         }
     }
 
-    /// Ends everything at work, answering whoever waits.
+    /// Ends everything at work or queued, and answers every request.
     pub(crate) async fn cancel_everything(&mut self, reason: Stop) {
         self.stop_eval(reason).await;
         let error = ErrorObject::new(reason.kind(), "the session was closed");
         self.drop_queued(|_| true, &error).await;
+        self.cancel_work(reason, &error).await;
+    }
+
+    /// Ends everything at work, and answers the requests for it; what is queued stays.
+    pub(crate) async fn cancel_work(&mut self, reason: Stop, error: &ErrorObject) {
+        self.stop_eval(reason).await;
         let numbers: Vec<u64> = self.invocations.keys().copied().collect();
         for number in numbers {
             self.stop_invocation(number, reason).await;

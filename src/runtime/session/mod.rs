@@ -12,6 +12,7 @@ mod evals;
 mod inbox;
 mod invokes;
 mod keys;
+mod replace;
 mod share;
 mod turn;
 
@@ -67,6 +68,8 @@ pub(crate) struct Session {
     inbox_rx: mpsc::Receiver<Inbox>,
     host_rx: mpsc::Receiver<crate::binding::HostRequest>,
     live: Option<Live>,
+    /// A connection that takes no more events. What it sent before it ended may still be on its way here.
+    departing: Option<u64>,
     evals: Evals,
     keys: Keys,
     ready: VecDeque<Ready>,
@@ -88,7 +91,7 @@ pub(crate) struct Session {
     ending: Option<Closing>,
     /// Absent elsewhere than on a shard.
     residence: Option<Residence>,
-    /// Last, so that it is dropped last: QuickJS aborts when a value outlives its runtime.
+    /// Last, so that it is dropped last. Values of the context that others hold end with it; see `guest::roots`.
     engine: Rc<Engine>,
 }
 
@@ -127,6 +130,7 @@ impl Session {
             inbox_rx,
             host_rx,
             live: None,
+            departing: None,
             ready: VecDeque::new(),
             deferred: VecDeque::new(),
             invocations: HashMap::new(),
@@ -227,8 +231,9 @@ impl Session {
             Inbox::Attach(attachment) => self.attach(attachment).await,
             Inbox::Detach(number) => self.detach(number).await,
             Inbox::Command(number, command) => {
-                if self.live.as_ref().is_some_and(|live| live.number == number) {
-                    self.accept_command(command).await;
+                let is_live = self.live.as_ref().is_some_and(|live| live.number == number);
+                if is_live || self.departing == Some(number) {
+                    self.accept_command(number, command).await;
                 }
             }
             Inbox::CallDone(call, outcome) => self.finish_server_call(call, outcome),
@@ -377,6 +382,7 @@ impl Session {
         {
             let number = live.number;
             self.detach_now(number);
+            self.departing = Some(number);
         }
     }
 
@@ -413,5 +419,6 @@ impl Session {
         self.emit(SessionEvent::Close(closing)).await;
         self.watches.take();
         self.ready.clear();
+        self.deferred.clear();
     }
 }
