@@ -39,6 +39,10 @@ limits! {
     wall_ms_max: u64 = 60_000,
     /// JavaScript heap of a session. Past it: `MemoryLimit`.
     memory_bytes_max: usize = 64 << 20,
+    /// What the schemas of a client may take compiled, for one connection: those of its bindings, and those that function
+    /// references bring. Past it: `InvalidParams` with the path, for a reference in an answer `InvalidOutput`.
+    /// A binding with ten properties takes some 15 KiB, so a thousand of them fit.
+    schema_bytes_max: usize = 16 << 20,
     /// JavaScript stack of a session. Past it: `StackOverflow`.
     stack_bytes_max: usize = 512 << 10,
     /// Timers a session may have pending. Past it `setTimeout` throws a `RangeError`.

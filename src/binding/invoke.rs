@@ -8,7 +8,7 @@ use std::time::Instant;
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 
-use super::schema::{Failure, Schema};
+use super::schema::{CheckError, Schema};
 use super::{Binding, BindingError, Call, Decision, SessionScope};
 use crate::observe;
 use crate::observe::audit::Event;
@@ -70,13 +70,13 @@ impl Binding {
         let name = &self.declaration.name;
         self.permit(&input, &call, decision).await?;
         check(self.input.as_ref(), &input)
-            .map_err(|failures| invalid(Kind::InvalidInput, name, "input", &failures))?;
+            .map_err(|error| invalid(Kind::InvalidInput, name, "input", &error))?;
         let Ok(_slot) = self.slots.try_acquire() else {
             return Err(ErrorObject::new(Kind::Busy, format!("{name}: too many calls at once")));
         };
         let output = self.run(input, call).await?;
         check(self.output.as_ref(), &output)
-            .map_err(|failures| invalid(Kind::InvalidOutput, name, "output", &failures))?;
+            .map_err(|error| invalid(Kind::InvalidOutput, name, "output", &error))?;
         Ok(output)
     }
 
@@ -134,12 +134,21 @@ impl Binding {
     }
 }
 
-fn check(schema: Option<&Schema>, value: &Value) -> Result<(), Vec<Failure>> {
+fn check(schema: Option<&Schema>, value: &Value) -> Result<(), CheckError> {
     schema.map_or(Ok(()), |schema| schema.check(value))
 }
 
-/// The error for a value that breaks its schema; `place` is `input` or `output`.
-pub fn invalid(kind: Kind, name: &str, place: &str, failures: &[Failure]) -> ErrorObject {
+/// The error for a value that breaks its schema, which is of that kind, or that is too costly to check; `place` is
+/// `input` or `output`.
+pub fn invalid(kind: Kind, name: &str, place: &str, error: &CheckError) -> ErrorObject {
+    let failures = match error {
+        CheckError::Invalid(failures) => failures,
+        CheckError::TooCostly => {
+            let message =
+                format!("{name}: {place}: too large a value for its schema: the check would take too long");
+            return ErrorObject::new(Kind::ValidationLimit, message);
+        }
+    };
     let first = failures.first().map(|failure| format!("{}: {}", failure.path, failure.message));
     let errors: Vec<Value> =
         failures.iter().map(|failure| json!({"path": failure.path, "message": failure.message})).collect();

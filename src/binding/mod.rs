@@ -25,6 +25,7 @@ pub use handler::{Handler, HandlerFuture, handler, typed};
 pub use invoke::{Caller, invalid};
 pub use package::{Package, PackageError};
 pub use policy::{Decision, Policy, Principal};
+pub(crate) use registry::DeclaredSchemas;
 pub use registry::{Binding, BindingLimits, Registry, RegistryProblem};
 pub use stdio::{serve_over, serve_stdio, serve_stdio_with};
 pub use typed_functions::{FunctionPlace, FunctionSchemas};

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use tracing::Instrument as _;
 use uuid::Uuid;
 
+use crate::binding::schema::SchemaBudget;
 use crate::binding::{Principal, Registry, SessionScope};
 use crate::limits::Limits;
 use crate::observe;
@@ -33,6 +34,7 @@ use crate::scomp::declaration::Declaration;
 use crate::scomp::link::Closing;
 use crate::scomp::methods::{HandshakeParams, PROTOCOL, ResumeParams};
 use crate::scomp::names::NameSet;
+use handshake::ClientBindings;
 use token::Tokens;
 
 /// How long sessions live and how many there may be.
@@ -184,7 +186,9 @@ impl Directory {
         principal: &Arc<Principal>,
         params: HandshakeParams,
     ) -> Result<Hold, ErrorObject> {
-        let bindings = handshake::check_bindings(&self.names, &params.bindings)?;
+        let schema_budget = SchemaBudget::new(self.limits.schema_bytes_max);
+        let ClientBindings { bindings, warnings } =
+            handshake::check_bindings(&self.names, principal, &params.bindings, &schema_budget)?;
         let (id, token, resumed, handle, connection) = match &params.session {
             Some(resume) => self.resume(principal, resume)?,
             None => self.create(principal)?,
@@ -194,14 +198,19 @@ impl Directory {
             true => handle.inspect().await.map_or(0, |info| info.evals_queued + usize::from(info.running)),
             false => 0,
         };
-        handle.send(Inbox::Attach(Attachment { number: connection, events_tx, bindings })).await?;
-        let metadata = json!({
+        handle
+            .send(Inbox::Attach(Attachment { number: connection, events_tx, bindings, schema_budget }))
+            .await?;
+        let mut metadata = json!({
             "server": self.server,
             "runtime": {"language": "javascript", "engine": "quickjs"},
             "session": {
                 "resumed": resumed, "token": token, "ttlMs": self.settings.ttl_ms, "evalsQueued": evals_queued,
             },
         });
+        if !warnings.is_empty() {
+            metadata["warnings"] = json!(warnings);
+        }
         let bindings = &self.declarations;
         let welcome = written(&Welcome { protocol: PROTOCOL, session_id: &id, bindings, metadata });
         Ok(Hold { id, connection, handle, events, welcome })

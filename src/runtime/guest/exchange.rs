@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::super::value::{DecodeError, Decoder, EncodeError, Encoder, Fault, Form, Kit};
 use super::{Callable, Guest, Holder, Origin, kit_function};
 use crate::binding::FunctionSchemas;
+use crate::binding::schema::SchemaSource;
 use crate::rpc::Kind;
 
 /// The number in the reference of a function of the script, `f7` or `host:7`.
@@ -111,9 +112,14 @@ impl Guest {
         }
     }
 
-    /// A reference may say what it takes and gives; calls of it are checked.
+    /// A reference may say what it takes and gives; calls of it are checked. What it said first stays, so that a
+    /// reference that is sent often is compiled once.
     fn note_schemas(&self, key: &str, fields: &Map<String, Value>) -> Result<(), DecodeError> {
-        let schemas = FunctionSchemas::compile(&Value::Object(fields.clone()))
+        if self.import_schemas.borrow().contains_key(key) {
+            return Ok(());
+        }
+        let budget = self.schema_budget.borrow();
+        let schemas = FunctionSchemas::compile(fields, SchemaSource::Client(&budget))
             .map_err(|error| DecodeError { message: error.message, path: error.path, kind: None })?;
         if !schemas.is_empty() {
             self.import_schemas.borrow_mut().insert(key.to_owned(), Arc::new(schemas));

@@ -91,6 +91,11 @@ impl Functions {
         self.entries.get(&id).filter(|entry| entry.holder == holder).map(|entry| entry.callable.clone())
     }
 
+    /// Whether the function of that id is still held.
+    pub(crate) fn holds(&self, id: u64) -> bool {
+        self.entries.contains_key(&id)
+    }
+
     /// Gives back `count` sendings; what is then held by nobody is returned, to be dropped by the caller.
     pub(crate) fn give_back(&mut self, holder: Holder, id: u64, count: u64) -> Option<Callable> {
         let entry = self.entries.get_mut(&id).filter(|entry| entry.holder == holder)?;

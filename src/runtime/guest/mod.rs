@@ -22,6 +22,7 @@ use std::time::Instant;
 use rquickjs::{Object, Persistent, Value as JsValue};
 
 use super::meter::Meter;
+use crate::binding::schema::SchemaBudget;
 use crate::binding::{FunctionPlace, FunctionSchemas, Registry};
 use crate::limits::Limits;
 
@@ -71,6 +72,8 @@ pub(crate) struct Guest {
     pub(crate) import_schemas: RefCell<HashMap<String, Arc<FunctionSchemas>>>,
     /// What functions of the script that were handed out are to take and give.
     pub(crate) export_schemas: RefCell<HashMap<u64, Arc<FunctionSchemas>>>,
+    /// What the schemas of the client's functions are charged to.
+    pub(crate) schema_budget: RefCell<SchemaBudget>,
     /// Of these, the ones that the collector dropped, with how often they were received.
     pub(crate) dropped: RefCell<Vec<(String, u64)>>,
     /// The number of the connection, which keeps the references of different ones apart.
@@ -108,6 +111,7 @@ impl Guest {
             imports: RefCell::default(),
             import_schemas: RefCell::default(),
             export_schemas: RefCell::default(),
+            schema_budget: RefCell::new(SchemaBudget::new(0)),
             dropped: RefCell::default(),
             attachment: Cell::new(0),
             client_bindings: RefCell::default(),
@@ -141,6 +145,19 @@ impl Guest {
                 reason: Persistent::save(ctx, reason),
             });
         }
+    }
+
+    /// The connection is over: its functions can no longer be called, so that their schemas go.
+    pub(crate) fn drop_client_schemas(&self) {
+        self.import_schemas.take();
+        self.client_bindings.take();
+        self.drop_stale_schemas();
+    }
+
+    /// Drops the schemas of functions of the script that are not held any more.
+    fn drop_stale_schemas(&self) {
+        let functions = self.functions.borrow();
+        self.export_schemas.borrow_mut().retain(|id, _| functions.holds(*id));
     }
 
     /// How many functions are known across the border, both ways.

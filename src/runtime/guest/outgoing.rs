@@ -190,6 +190,9 @@ impl Guest {
 
     /// The binding that a function goes to may say what it is to take and give.
     fn note_places(&self, reach: &Reach, input: &Value) {
+        if self.export_schemas.borrow().len() >= 2 * self.limits.references_max {
+            self.drop_stale_schemas();
+        }
         let client = self.client_bindings.borrow();
         let places = match reach {
             Reach::Server(number) => self.registry.at(*number).map(|binding| binding.places.as_slice()),

@@ -7,6 +7,7 @@ use super::inbox::{Attachment, ClientBinding, EventSender};
 use super::turn::Action;
 use super::{Ready, Session};
 use crate::binding::FunctionPlace;
+use crate::binding::schema::SchemaBudget;
 use crate::scomp::link::{Closing, SessionEvent};
 use crate::scomp::names::is_server_called;
 
@@ -15,6 +16,7 @@ pub(crate) struct Live {
     pub(crate) number: u64,
     pub(crate) events_tx: EventSender,
     pub(crate) bindings: HashMap<String, ClientBinding>,
+    pub(crate) schema_budget: SchemaBudget,
 }
 
 impl Session {
@@ -27,10 +29,10 @@ impl Session {
             self.detach(number).await;
         }
         self.departing = None;
-        let Attachment { number, events_tx, bindings } = attachment;
+        let Attachment { number, events_tx, bindings, schema_budget } = attachment;
         let bindings: HashMap<String, ClientBinding> =
             bindings.into_iter().map(|binding| (binding.declaration.name.clone(), binding)).collect();
-        self.live = Some(Live { number, events_tx, bindings });
+        self.live = Some(Live { number, events_tx, bindings, schema_budget });
         self.introduce_client();
         self.send_waiting_calls().await;
     }
@@ -51,6 +53,7 @@ impl Session {
         self.fail_client_calls();
         let held = self.engine.guest.functions.borrow_mut().take_all_of(Holder::Client);
         self.forget(held);
+        self.engine.guest.drop_client_schemas();
     }
 
     /// Tells the world of the script who its client is and which bindings there are now, before anything else runs.
@@ -58,6 +61,7 @@ impl Session {
         if let Some(live) = &self.live {
             let guest = &self.engine.guest;
             guest.attachment.set(live.number);
+            guest.schema_budget.replace(live.schema_budget.clone());
             guest.console.borrow_mut().set_streaming(live.bindings.contains_key("console.write"));
         }
         let client = self.live.iter().flat_map(|live| live.bindings.iter());

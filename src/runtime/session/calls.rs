@@ -142,7 +142,7 @@ impl Session {
             }
             (Target::Binding(_) | Target::Reference(_), Payload::Args(_)) => return None,
         };
-        checked.err().map(|failures| invalid(Kind::InvalidInput, name, "input", &failures))
+        checked.err().map(|error| invalid(Kind::InvalidInput, name, "input", &error))
     }
 
     fn schemas_of(&self, reference: &str) -> Option<Arc<FunctionSchemas>> {
@@ -187,7 +187,7 @@ impl Session {
             }
         };
         match checked {
-            Some(Err(failures)) => Err(invalid(Kind::InvalidOutput, name, "output", &failures)),
+            Some(Err(error)) => Err(invalid(Kind::InvalidOutput, name, "output", &error)),
             Some(Ok(())) | None => Ok(value),
         }
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::binding::FunctionPlace;
-use crate::binding::schema::Schema;
+use crate::binding::schema::{Schema, SchemaBudget};
 use crate::rpc::{ErrorObject, Kind};
 use crate::scomp::declaration::Declaration;
 use crate::scomp::link::{Closing, SessionCommand, SessionEvent};
@@ -87,6 +87,8 @@ pub(crate) struct Attachment {
     pub(crate) events_tx: EventSender,
     /// What the client declared.
     pub(crate) bindings: Vec<ClientBinding>,
+    /// What its schemas are charged to.
+    pub(crate) schema_budget: SchemaBudget,
 }
 
 /// The way from a session to its connection, with the bytes on it counted.

@@ -367,13 +367,13 @@ fn refuse_arguments(
     arguments: &[Value],
 ) -> Option<ErrorObject> {
     let ([argument], Some(schema)) = (arguments, schemas?.input.as_ref()) else { return None };
-    let failures = schema.check(argument).err()?;
-    Some(invalid(Kind::InvalidInput, reference, "input", &failures))
+    let error = schema.check(argument).err()?;
+    Some(invalid(Kind::InvalidInput, reference, "input", &error))
 }
 
 fn check_result(schemas: Option<&FunctionSchemas>, value: Value) -> Result<Value, ErrorObject> {
     match schemas.and_then(|schemas| schemas.output.as_ref()).map(|schema| schema.check(&value)) {
-        Some(Err(failures)) => Err(invalid(Kind::InvalidOutput, "the function", "output", &failures)),
+        Some(Err(error)) => Err(invalid(Kind::InvalidOutput, "the function", "output", &error)),
         Some(Ok(())) | None => Ok(value),
     }
 }
