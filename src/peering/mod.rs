@@ -10,6 +10,7 @@ mod handshake;
 mod host;
 mod link;
 mod pump;
+mod requester;
 
 use std::time::Instant;
 
@@ -20,6 +21,7 @@ pub use endpoint::{Endpoint, Face, Mount, MountGate, Visit};
 pub use host::{Background, Host};
 pub use link::{HANDSHAKE_MAX, Link, LinkDown, LinkSettings, LinkState, link};
 pub use pump::{Parting, pump};
+pub use requester::{PendingRecord, Requester};
 
 /// Commands that wait for a connection before its senders wait or are refused.
 /// A busy peer has about this many requests in flight; more would only hide that it is too slow.
