@@ -11,7 +11,7 @@ use super::super::Handlers;
 use super::client::{Ask, ClientError, Mounted};
 use super::codec::{Data, object};
 use super::peers::Peers;
-use crate::binding::{BindingError, Call, FunctionRef, typed};
+use crate::binding::{BindingError, Call, FunctionRef, add_effects_with_member, typed};
 use crate::rpc::Kind;
 
 mod watch;
@@ -99,10 +99,12 @@ pub(super) fn handlers(peers: Arc<Peers>) -> Handlers {
     macro_rules! of {
         ($method:ident) => {{
             let scripts = scripts.clone();
-            typed(move |input, call| {
+            let handler = typed(move |input, call| {
                 let scripts = scripts.clone();
                 async move { scripts.$method(input, call).await }
-            })
+            });
+            // With a peer the call leaves this server, whatever it does there.
+            add_effects_with_member(handler, "peer", &["external"])
         }};
     }
     vec![
