@@ -122,7 +122,7 @@ pub(super) fn handlers(peers: Arc<Peers>) -> Handlers {
 
 impl Scripts {
     fn mounted(&self, place: &Place, call: &Call) -> Result<Mounted, BindingError> {
-        self.peers.mounted(&place.space, &call.session.principal.name).map_err(told)
+        self.peers.mounted(&place.space, place.peer.as_deref(), &call.session.principal.name).map_err(told)
     }
 
     async fn open(self, place: Place, call: Call) -> Result<Value, BindingError> {
@@ -238,7 +238,7 @@ impl Scripts {
     }
 
     async fn ask_query(&self, place: &Place, call: &Call, query: Data) -> Result<Data, ClientError> {
-        let at = self.peers.mounted(&place.space, &call.session.principal.name)?;
+        let at = self.peers.mounted(&place.space, place.peer.as_deref(), &call.session.principal.name)?;
         self.peers.ask(place.peer.as_deref(), |reply_tx| Ask::Query { at, query, reply_tx }).await
     }
 
@@ -249,7 +249,7 @@ impl Scripts {
         operations: Data,
         confirmed: Data,
     ) -> Result<Data, ClientError> {
-        let at = self.peers.mounted(&place.space, &call.session.principal.name)?;
+        let at = self.peers.mounted(&place.space, place.peer.as_deref(), &call.session.principal.name)?;
         let reads = object([("confirmed", confirmed), ("pending", Data::List(Vec::new()))]);
         let commit = object([("reads", reads), ("operations", operations)]);
         self.peers.ask(place.peer.as_deref(), |reply_tx| Ask::Transact { at, commit, reply_tx }).await
