@@ -4,7 +4,7 @@
 //! dirty; what the sessions are told of it is worked out later and together ([`Space::flush`]), so that a burst of
 //! commits is one message. Who watches a document is indexed: a commit costs nothing to those whom it does not touch.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use super::access::{Access, SpaceOwner};
@@ -13,12 +13,14 @@ use super::codec::{Data, object};
 use super::commit::{Commit, CommitShape};
 use super::names::{Entity, Key, Owner, encode_component, split_script_space};
 use super::store::{Store, StoreError};
-use super::traverse::{Documents, State, TraverseError};
+use super::traverse::State;
 use super::watch;
 use super::wire::{self, Command, Query, Sync, WireError};
 
+mod reader;
 mod session;
 
+use reader::Reader;
 pub(super) use session::Opening;
 use session::Session;
 
@@ -175,7 +177,16 @@ impl Space {
 
     fn query(&mut self, session_id: &str, query: &Data) -> Result<Data, WireError> {
         let Some(session) = self.sessions.get(session_id) else { return Err(unknown_session()) };
+        if query.get("subscribe").and_then(Data::as_bool) == Some(true) {
+            let message = "graph.query is answered once; use session.watch.set to subscribe";
+            return Err(WireError::new("ProtocolError", message));
+        }
         let query = Query::read(query)?;
+        let last = self.store.seq();
+        if let Some(seq) = query.at_seq.filter(|seq| *seq > last) {
+            let message = format!("atSeq {seq} is beyond the last commit {last}");
+            return Err(WireError::new("QueryError", message));
+        }
         let mut reader = Reader::new(&mut self.store, &session.identity, query.at_seq);
         let found = watch::query(&self.link_name, &mut reader, &query)?;
         let entities = found.iter().map(|(entity, state)| wire::snapshot(entity, state)).collect();
@@ -385,41 +396,6 @@ fn store_error(error: &StoreError) -> WireError {
         | StoreError::Sqlite(_)
         | StoreError::Folder(_)
         | StoreError::Damaged => WireError::new("TransactionError", message),
-    }
-}
-
-/// The documents of a space as one session sees them, each read once.
-pub(super) struct Reader<'a> {
-    store: &'a mut Store,
-    identity: &'a Owner,
-    at_seq: Option<u64>,
-    loaded: BTreeMap<Entity, State>,
-}
-
-impl<'a> Reader<'a> {
-    fn new(store: &'a mut Store, identity: &'a Owner, at_seq: Option<u64>) -> Self {
-        Self { store, identity, at_seq, loaded: BTreeMap::new() }
-    }
-}
-
-impl Documents for Reader<'_> {
-    fn is_named(&self, entity: &Entity) -> bool {
-        self.identity.key(entity).is_some()
-    }
-
-    fn load(&mut self, entity: &Entity) -> Result<State, TraverseError> {
-        if let Some(state) = self.loaded.get(entity) {
-            return Ok(state.clone());
-        }
-        // A scope that this session has nothing in is empty.
-        let state = match (self.identity.key(entity), self.at_seq) {
-            (None, _) => Ok(State::default()),
-            (Some(key), Some(seq)) => self.store.state_at(&key, seq),
-            (Some(key), None) => self.store.state(&key),
-        };
-        let state = state.map_err(|error| TraverseError::Store(error.to_string()))?;
-        self.loaded.insert(entity.clone(), state.clone());
-        Ok(state)
     }
 }
 

@@ -359,3 +359,21 @@ fn first_commit_ends_the_sessions_of_others() {
     let refused = room.open_as(2, Some("did:b"), json!({"sessionId": "b"})).unwrap_err();
     assert_eq!(refused.name, "AuthorizationError");
 }
+
+#[test]
+fn query_beyond_the_last_commit_and_subscriptions_are_refused() {
+    let mut room = Room::new();
+    room.open(1, json!({"sessionId": "s"})).unwrap();
+    let last = room.set(1, "s", "of:x", json!(1));
+    let roots = json!([{"id": "of:x", "selector": {"path": [], "schema": false}}]);
+    let mut ask = |query: Value| {
+        let query = Data::from_plain(query);
+        room.ask(1, "s", Command::Query { query }).map_err(|error| error.name)
+    };
+    assert!(ask(json!({"roots": roots, "atSeq": last})).is_ok());
+    assert!(ask(json!({"roots": roots, "atSeq": 0})).is_ok());
+    assert_eq!(ask(json!({"roots": roots, "atSeq": last + 1})), Err("QueryError"));
+    assert_eq!(ask(json!({"roots": roots, "atSeq": u64::from(u32::MAX) << 20})), Err("QueryError"));
+    assert_eq!(ask(json!({"roots": roots, "subscribe": true})), Err("ProtocolError"));
+    assert!(ask(json!({"roots": roots, "subscribe": false})).is_ok());
+}
