@@ -1,5 +1,6 @@
 //! One call of a server binding, from the check of its input to the check of its output.
 
+use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::task::Poll;
@@ -34,20 +35,34 @@ impl Binding {
         let started = Instant::now();
         let session = Arc::clone(&call.session);
         let policy = &session.principal.policy;
-        let decision = match policy.decide(&self.declaration.name, &self.declaration.effects) {
+        let effects = self.effects_of(&input);
+        let decision = match policy.decide(&self.declaration.name, &effects) {
             // What the client does with its own hand it need not approve.
             Decision::Ask if caller == Caller::Client => Decision::Allow,
             decision => decision,
         };
         let decided = decision.name();
-        let outcome = self.perform(input, call, decision).await;
-        self.put_down(&session, decided, observe::outcome_name(outcome.as_ref().err()), started);
+        let outcome = self.perform(input, call, decision, &effects).await;
+        let name = observe::outcome_name(outcome.as_ref().err());
+        self.put_down(&session, &effects, decided, name, started);
         outcome
+    }
+
+    /// The declared effects, and those that this input adds. Few bindings add any, so nothing is copied for the rest.
+    fn effects_of(&self, input: &Value) -> Cow<'_, [String]> {
+        let declared = &self.declaration.effects;
+        let added = self.handler.added_effects(input);
+        if added.iter().all(|effect| declared.iter().any(|known| known == effect)) {
+            return Cow::Borrowed(declared);
+        }
+        let missing = added.iter().filter(|effect| !declared.iter().any(|known| known == **effect));
+        Cow::Owned(declared.iter().cloned().chain(missing.map(|effect| (*effect).to_owned())).collect())
     }
 
     fn put_down(
         &self,
         session: &SessionScope,
+        effects: &[String],
         decision: &'static str,
         outcome: &'static str,
         started: Instant,
@@ -58,7 +73,7 @@ impl Binding {
             principal: session.principal.name.clone(),
             session: session.id.clone(),
             binding: self.declaration.name.clone(),
-            effects: self.declaration.effects.clone(),
+            effects: effects.to_vec(),
             decision,
             outcome,
             duration_ms: (took.as_secs_f64() * 1e6).round() / 1e3,
@@ -66,9 +81,15 @@ impl Binding {
     }
 
     /// Policy, input, a free slot, the handler within its time, output.
-    async fn perform(&self, input: Value, call: Call, decision: Decision) -> Result<Value, ErrorObject> {
+    async fn perform(
+        &self,
+        input: Value,
+        call: Call,
+        decision: Decision,
+        effects: &[String],
+    ) -> Result<Value, ErrorObject> {
         let name = &self.declaration.name;
-        self.permit(&input, &call, decision).await?;
+        self.permit(&input, &call, decision, effects).await?;
         check(self.input.as_ref(), &input)
             .map_err(|error| invalid(Kind::InvalidInput, name, "input", &error))?;
         let Ok(_slot) = self.slots.try_acquire() else {
@@ -112,18 +133,24 @@ impl Binding {
         }
     }
 
-    async fn permit(&self, input: &Value, call: &Call, decision: Decision) -> Result<(), ErrorObject> {
+    async fn permit(
+        &self,
+        input: &Value,
+        call: &Call,
+        decision: Decision,
+        effects: &[String],
+    ) -> Result<(), ErrorObject> {
         match decision {
             Decision::Allow => Ok(()),
             Decision::Deny(why) => Err(ErrorObject::new(Kind::PermissionDenied, why)),
-            Decision::Ask => self.ask(input, call).await,
+            Decision::Ask => self.ask(input, call, effects).await,
         }
     }
 
-    async fn ask(&self, input: &Value, call: &Call) -> Result<(), ErrorObject> {
+    async fn ask(&self, input: &Value, call: &Call, effects: &[String]) -> Result<(), ErrorObject> {
         let name = &self.declaration.name;
         let question = json!({
-            "binding": name, "input": input, "effects": self.declaration.effects, "evalId": call.eval_id,
+            "binding": name, "input": input, "effects": effects, "evalId": call.eval_id,
         });
         let refused = |why: &str| Err(ErrorObject::new(Kind::PermissionDenied, format!("{name}: {why}")));
         match call.invoke("approve", question).await {

@@ -21,7 +21,7 @@ pub mod typescript;
 
 pub use call::{Call, FunctionRef, HostLink, HostRequest, NativeFunction, Natives, Releases, SessionScope};
 pub use error::BindingError;
-pub use handler::{Handler, HandlerFuture, handler, typed};
+pub use handler::{Handler, HandlerFuture, add_effects_with_member, handler, typed};
 pub use invoke::{Caller, invalid};
 pub use package::{Package, PackageError};
 pub use policy::{Decision, Policy, Principal};

@@ -121,8 +121,16 @@ impl Gate {
         self.owner_of(&shown).ok_or(Refusal::WrongToken)
     }
 
-    /// Lets a request through to those who authenticate by themselves; a web page must be on the list all the same.
-    pub(crate) fn admit_stranger(&self, headers: &HeaderMap) -> Result<Arc<Principal>, Refusal> {
+    /// Lets a request through to a package that authenticates by itself. A web page must be on the list all the same,
+    /// and where only this machine is served, the request must name it.
+    pub(crate) fn admit_stranger(
+        &self,
+        headers: &HeaderMap,
+        is_local: bool,
+    ) -> Result<Arc<Principal>, Refusal> {
+        if is_local && self.is_open() && !origin::is_loopback_host(headers) {
+            return Err(Refusal::ForeignHost);
+        }
         if !origin::is_allowed(&self.origins, headers) {
             return Err(Refusal::ForeignOrigin);
         }

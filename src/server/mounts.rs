@@ -17,8 +17,7 @@ use tracing::Instrument as _;
 
 use super::gate::Refusal;
 use super::{PAIR_FRAMES_MAX, Server, ServerState, http, upgrade};
-use crate::binding::Principal;
-use crate::peering::{Background, Endpoint, Face, Host, Mount, MountGate, Visit};
+use crate::peering::{Background, Endpoint, Face, Host, Mount, MountGate, Requester, Visit};
 use crate::transport::{MessageSizes, pair};
 
 /// Where scomp itself is spoken on the server's own port.
@@ -79,15 +78,15 @@ pub(super) fn router(state: &Arc<ServerState>, listen: Option<&str>) -> Router {
     let here = here.filter(|mount| listen.is_some() || mount.path != ROOT);
     here.fold(Router::new(), |router, mount| match &mount.face {
         Face::WebSocket(endpoint) => {
-            let (state, endpoint, gate) = (Arc::clone(state), Arc::clone(endpoint), mount.gate);
+            let (state, endpoint, rule) = (Arc::clone(state), Arc::clone(endpoint), EntryRule::of(mount));
             let serve = move |request: Request| {
-                let answer = accept(&state, &endpoint, gate, request);
+                let answer = accept(&state, &endpoint, rule, request);
                 async move { answer }
             };
             router.route(&mount.path, any(serve))
         }
         Face::Http(pages) => {
-            let checked = (Arc::clone(state), mount.gate);
+            let checked = (Arc::clone(state), EntryRule::of(mount));
             router.merge(pages.clone().layer(middleware::from_fn_with_state(checked, check)))
         }
     })
@@ -99,32 +98,49 @@ pub(super) fn at_root(
     headers: &HeaderMap,
 ) -> Option<impl FnOnce(Request) -> Response<Body> + use<>> {
     let at_root = state.additions.mounts.iter().filter(|mount| mount.listen.is_none() && mount.path == ROOT);
-    let (endpoint, gate) = at_root
+    let (endpoint, rule) = at_root
         .filter_map(|mount| match &mount.face {
-            Face::WebSocket(endpoint) => Some((Arc::clone(endpoint), mount.gate)),
+            Face::WebSocket(endpoint) => Some((Arc::clone(endpoint), EntryRule::of(mount))),
             Face::Http(_) => None,
         })
         .find(|(endpoint, _)| {
             endpoint.subprotocol().is_some_and(|name| upgrade::offered(headers, name).is_some())
         })?;
     let state = Arc::clone(state);
-    Some(move |request| accept(&state, &endpoint, gate, request))
+    Some(move |request| accept(&state, &endpoint, rule, request))
 }
 
-fn admit(state: &ServerState, gate: MountGate, headers: &HeaderMap) -> Result<Arc<Principal>, Refusal> {
-    match gate {
-        MountGate::Server => http::admit(state, headers),
-        MountGate::Own => http::noted(state, state.gate.admit_stranger(headers)),
+/// What a request to a mount has to show.
+#[derive(Debug, Clone, Copy)]
+struct EntryRule {
+    gate: MountGate,
+    is_local: bool,
+}
+
+impl EntryRule {
+    fn of(mount: &Mount) -> Self {
+        Self { gate: mount.gate, is_local: mount.is_local() }
     }
 }
 
+fn admit(state: &ServerState, rule: EntryRule, headers: &HeaderMap) -> Result<Requester, Refusal> {
+    let principal = match rule.gate {
+        MountGate::Server => http::admit(state, headers)?,
+        MountGate::Own => http::noted(state, state.gate.admit_stranger(headers, rule.is_local))?,
+    };
+    Ok(Requester { principal, audit: state.directory.audit().clone() })
+}
+
 async fn check(
-    State((state, gate)): State<(Arc<ServerState>, MountGate)>,
-    request: Request,
+    State((state, rule)): State<(Arc<ServerState>, EntryRule)>,
+    mut request: Request,
     next: Next,
 ) -> Response<Body> {
-    match admit(&state, gate, request.headers()) {
-        Ok(_) => next.run(request).await,
+    match admit(&state, rule, request.headers()) {
+        Ok(requester) => {
+            request.extensions_mut().insert(requester);
+            next.run(request).await
+        }
         Err(refusal) => refusal.into_response(),
     }
 }
@@ -132,11 +148,11 @@ async fn check(
 fn accept(
     state: &Arc<ServerState>,
     endpoint: &Arc<dyn Endpoint>,
-    gate: MountGate,
+    rule: EntryRule,
     request: Request,
 ) -> Response<Body> {
-    let principal = match admit(state, gate, request.headers()) {
-        Ok(principal) => principal,
+    let Requester { principal, audit } = match admit(state, rule, request.headers()) {
+        Ok(requester) => requester,
         Err(refusal) => return refusal.into_response(),
     };
     let (state, endpoint) = (Arc::clone(state), Arc::clone(endpoint));
@@ -153,7 +169,7 @@ fn accept(
     };
     upgrade::accept(request, subprotocol, sizes, move |socket, placed| {
         let stop = state.stop.clone();
-        let visit = Visit { transport: Box::new(socket), principal, query, headers, stop };
+        let visit = Visit { transport: Box::new(socket), principal, audit, query, headers, stop };
         let serve = async move {
             endpoint.serve(visit).await;
             drop(placed);

@@ -38,9 +38,19 @@ impl Wire {
 
     /// Connects and offers subprotocols.
     pub async fn offering(url: &str, subprotocols: Option<&str>) -> Self {
+        let header = subprotocols.map(|names| ("Sec-WebSocket-Protocol", names.to_owned()));
+        Self::with_header(url, header).await
+    }
+
+    /// Connects with a token of the server.
+    pub async fn with_token(url: &str, token: &str) -> Self {
+        Self::with_header(url, Some(("Authorization", format!("Bearer {token}")))).await
+    }
+
+    async fn with_header(url: &str, header: Option<(&'static str, String)>) -> Self {
         let mut request = url.into_client_request().unwrap();
-        if let Some(names) = subprotocols {
-            request.headers_mut().insert("Sec-WebSocket-Protocol", names.parse().unwrap());
+        if let Some((name, value)) = header {
+            request.headers_mut().insert(name, value.parse().unwrap());
         }
         let (socket, response) = tokio_tungstenite::connect_async(request).await.unwrap();
         let agreed = response.headers().get("Sec-WebSocket-Protocol");

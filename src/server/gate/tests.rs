@@ -120,3 +120,13 @@ fn bad_settings_say_what_is_wrong() {
     let empty = AuthSettings::default().with_environment(|_| Some(String::new()));
     assert!(matches!(empty, Err(GateError::EmptyToken)));
 }
+
+#[test]
+fn package_that_authenticates_itself_is_not_reached_by_foreign_host() {
+    let foreign = headers(&[(HOST, "evil.example:7400")]);
+    assert_eq!(Gate::open().admit_stranger(&foreign, true).unwrap_err(), Refusal::ForeignHost);
+    assert!(Gate::open().admit_stranger(&headers(&[]), true).is_ok());
+    // On a public address of its own, and on a server that may be public, other names are right.
+    assert!(Gate::open().admit_stranger(&foreign, false).is_ok());
+    assert!(gate(&[("ann", "first")]).admit_stranger(&foreign, true).is_ok());
+}
