@@ -255,13 +255,12 @@ impl Server {
 
     /// An in-process connection.
     pub fn connect(&self) -> PairEnd {
-        self.connect_as(None)
+        self.connect_as(self.state.gate.local())
     }
 
-    fn connect_as(&self, principal: Option<Arc<Principal>>) -> PairEnd {
+    fn connect_as(&self, principal: Arc<Principal>) -> PairEnd {
         let (ours, theirs) = pair(PAIR_FRAMES_MAX);
         let server = self.clone();
-        let principal = principal.unwrap_or_else(|| self.state.gate.local());
         tokio::spawn(async move { server.serve_one(ours, principal, false).await });
         theirs
     }

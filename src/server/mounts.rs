@@ -63,8 +63,12 @@ impl Server {
 
     fn host(&self) -> Host {
         let (state, shards) = (Arc::downgrade(&self.state), Arc::downgrade(&self.shards));
-        let connect = move |principal| match (Weak::upgrade(&state), Weak::upgrade(&shards)) {
-            (Some(state), Some(shards)) => Self { state, shards }.connect_as(principal),
+        let connect = move |principal: Option<_>| match (Weak::upgrade(&state), Weak::upgrade(&shards)) {
+            (Some(state), Some(shards)) => {
+                // A package acts for its peers, so its own connections have no role either.
+                let principal = principal.unwrap_or_else(|| state.gate.stranger());
+                Self { state, shards }.connect_as(principal)
+            }
             // The other end is dropped at once: whoever connects to a server that is gone sees that.
             _ => pair(PAIR_FRAMES_MAX).0,
         };
