@@ -13,6 +13,7 @@ mod mounts;
 mod services;
 pub mod settings;
 mod shards;
+mod sockets;
 mod tls;
 mod upgrade;
 
@@ -51,7 +52,7 @@ use capacity::{ConnectionSlot, Connections, Trimmer};
 use connection::Terms;
 use mounts::Additions;
 use settings::ServerSettings;
-use shards::{Shards, SocketGuard};
+use shards::Shards;
 
 /// How long the head of an HTTP request may take.
 const HEAD_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -186,16 +187,15 @@ impl Server {
         };
         let placed = (|| -> io::Result<()> {
             stream.set_nodelay(true)?;
-            let stream = stream.into_std()?;
             let shard = self.shards.least_loaded().ok_or_else(|| io::Error::other("no shard"))?;
-            let kept = self.shards.keep(shard.number(), stream.try_clone()?);
-            let placed = Placed(Arc::new((kept, shard.weigh(), slot)));
+            let socket = self.shards.sockets().enter(shard.number(), stream.into_std()?);
+            let placed = Placed(Arc::new((shard.weigh(), slot)));
             let (stop, tls) = (self.state.stop.clone(), self.state.tls.clone());
             let is_taken = shard.run(move || {
                 tokio::task::spawn_local(async move {
-                    match (TcpStream::from_std(stream), tls) {
-                        (Ok(stream), None) => serve_http(stream, router, placed, stop).await,
-                        (Ok(stream), Some(tls)) => match tls.accept(stream).await {
+                    match (socket.register(), tls) {
+                        (Ok(socket), None) => serve_http(socket, router, placed, stop).await,
+                        (Ok(socket), Some(tls)) => match tls.accept(socket).await {
                             Ok(stream) => serve_http(stream, router, placed, stop).await,
                             Err(_) => observe::refused("tls"),
                         },
@@ -302,9 +302,7 @@ impl Server {
 
 /// A connection's place on its shard; it goes with the connection through an upgrade.
 #[derive(Clone)]
-pub(crate) struct Placed(
-    #[expect(dead_code, reason = "held, not read")] Arc<(SocketGuard, Weight, ConnectionSlot)>,
-);
+pub(crate) struct Placed(#[expect(dead_code, reason = "held, not read")] Arc<(Weight, ConnectionSlot)>);
 
 async fn serve_http<S>(stream: S, router: axum::Router, placed: Placed, stop: CancellationToken)
 where

@@ -5,13 +5,13 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::sockets::OpenSockets;
 use crate::runtime::{self, shard::Shard};
 
 /// How often the watchdog looks.
@@ -20,27 +20,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// All shards of a server.
 pub(crate) struct Shards {
     live: Mutex<Vec<Shard>>,
-    /// A second handle on each socket, by shard: what lives on a stuck shard cannot be closed there.
-    sockets: Mutex<HashMap<usize, HashMap<u64, TcpStream>>>,
+    /// What lives on a stuck shard cannot be closed there, so its sockets are shut from outside.
+    sockets: Arc<OpenSockets>,
     next_shard: AtomicUsize,
     next_choice: AtomicUsize,
-    next_socket: AtomicU64,
     stuck: AtomicUsize,
-}
-
-/// Forgets its socket when dropped.
-pub(crate) struct SocketGuard {
-    shards: Arc<Shards>,
-    shard: usize,
-    number: u64,
-}
-
-impl Drop for SocketGuard {
-    fn drop(&mut self) {
-        if let Some(sockets) = self.shards.sockets.lock().get_mut(&self.shard) {
-            sockets.remove(&self.number);
-        }
-    }
 }
 
 impl Shards {
@@ -51,8 +35,7 @@ impl Shards {
             next_shard: AtomicUsize::new(live.len()),
             live: Mutex::new(live),
             next_choice: AtomicUsize::new(0),
-            sockets: Mutex::default(),
-            next_socket: AtomicU64::new(0),
+            sockets: Arc::default(),
             stuck: AtomicUsize::new(0),
         }))
     }
@@ -74,11 +57,9 @@ impl Shards {
         }
     }
 
-    /// Remembers a socket that goes to a shard.
-    pub(crate) fn keep(self: &Arc<Self>, shard: usize, socket: TcpStream) -> SocketGuard {
-        let number = self.next_socket.fetch_add(1, Ordering::Relaxed);
-        self.sockets.lock().entry(shard).or_default().insert(number, socket);
-        SocketGuard { shards: Arc::clone(self), shard, number }
+    /// The table of the sockets on all shards.
+    pub(crate) fn sockets(&self) -> &Arc<OpenSockets> {
+        &self.sockets
     }
 
     /// How many shards were lost.
@@ -118,10 +99,7 @@ impl Shards {
             tracing::error!(shard = number, "a shard is stuck in native code and is replaced");
             shard.retire();
             self.stuck.fetch_add(1, Ordering::Relaxed);
-            for socket in self.sockets.lock().remove(&number).unwrap_or_default().into_values() {
-                // A socket that is closed already is as good.
-                let _ = socket.shutdown(Shutdown::Both);
-            }
+            self.sockets.shut_down(number);
             match Shard::start(self.next_shard.fetch_add(1, Ordering::Relaxed)) {
                 Ok(fresh) => *shard = fresh,
                 Err(error) => tracing::error!(%error, "no fresh shard can be started"),
