@@ -4,6 +4,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod descriptors;
+#[allow(dead_code, unreachable_pub, reason = "other tests use the rest")]
+#[path = "../support/folder.rs"]
+mod folder;
+mod log;
 mod peer;
 #[allow(dead_code, reason = "other tests of the program use the rest")]
 #[path = "../cli/program.rs"]

@@ -26,6 +26,13 @@ pub(crate) fn get(port: u16, path: &str, lines: &str) -> (TcpStream, String) {
     (stream, String::from_utf8(head).unwrap())
 }
 
+/// The whole answer to `GET path`.
+pub(crate) fn get_page(port: u16, path: &str) -> String {
+    let (mut stream, mut answer) = get(port, path, "Connection: close\r\n");
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
 /// A WebSocket that is open, and on which nothing was said yet.
 pub(crate) fn upgrade(port: u16) -> TcpStream {
     let lines = "Connection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
