@@ -278,6 +278,7 @@ impl Server {
         let _ = tokio::time::timeout(FAREWELL_MAX, self.state.tasks.wait()).await;
         self.state.stop.cancel();
         let _ = tokio::time::timeout(Duration::from_secs(5), self.state.tasks.wait()).await;
+        self.state.additions.stop_commands().await;
         self.state.directory.audit().sync().await;
     }
 
@@ -358,6 +359,7 @@ impl ServerBuilder {
     pub fn loaded(mut self, loaded: Loaded) -> Self {
         self.problems.extend(self.registry.merge(loaded.registry));
         self.additions.mounts.extend(loaded.mounts);
+        self.additions.commands.extend(loaded.commands);
         self.additions.background.get_mut().extend(loaded.background);
         self
     }

@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, Response};
 use axum::middleware::{self, Next};
 use axum::response::IntoResponse;
 use axum::routing::any;
+use futures_util::future::join_all;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tracing::Instrument as _;
@@ -18,6 +19,7 @@ use tracing::Instrument as _;
 use super::gate::Refusal;
 use super::{PAIR_FRAMES_MAX, Server, ServerState, http, upgrade};
 use crate::binding::Principal;
+use crate::binding::loader::CommandPackage;
 use crate::peering::{Background, Endpoint, Face, Host, Mount, MountGate, Visit};
 use crate::transport::{MessageSizes, pair};
 
@@ -30,6 +32,15 @@ pub(crate) struct Additions {
     pub(crate) mounts: Vec<Mount>,
     /// Taken when the server is started.
     pub(crate) background: Mutex<Vec<Background>>,
+    /// The executables behind bindings; they end with the server.
+    pub(crate) commands: Vec<Arc<CommandPackage>>,
+}
+
+impl Additions {
+    /// Ends the executables; returns when they are gone.
+    pub(crate) async fn stop_commands(&self) {
+        join_all(self.commands.iter().map(|command| command.stop())).await;
+    }
 }
 
 impl Server {

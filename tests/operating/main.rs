@@ -9,6 +9,7 @@ mod descriptors;
 mod folder;
 mod log;
 mod peer;
+mod processes;
 #[allow(dead_code, reason = "other tests of the program use the rest")]
 #[path = "../cli/program.rs"]
 mod program;
