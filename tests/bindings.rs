@@ -228,3 +228,46 @@ async fn the_example_in_node_works_as_it_stands() {
     let code = "[await text.reverse({text: 'abc'}), await text.count({text: 'one two'})]";
     assert_eq!(value(&client, code).await, json!(["cba", 2]));
 }
+
+/// Whether a process is there, be it as a zombie.
+#[cfg(target_os = "linux")]
+fn is_there(pid: &str) -> bool {
+    std::path::Path::new("/proc").join(pid.trim()).exists()
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn command_that_fails_its_handshake_leaves_no_process() {
+    // It refuses, and stays.
+    let script = "require('fs').writeFileSync('pid', `${process.pid}`);
+        setInterval(() => {}, 9e6);
+        process.stdin.once('data', (line) => {
+            const error = { code: 1, message: 'not today' };
+            console.log(JSON.stringify({ jsonrpc: '2.0', id: JSON.parse(line).id, error }));
+        })";
+    let folder = Folder::with(&json!({"package": "child", "command": ["node", "-e", script]}));
+    let problems = folder.load().await.unwrap_err();
+    assert!(problems[0].contains("did not shake hands"), "{problems:?}");
+    let pid = std::fs::read_to_string(folder.0.join("pid")).unwrap();
+    assert!(!is_there(&pid));
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn command_that_is_stopped_leaves_no_process() {
+    let Setup { client, command, _server: server, .. } = &setup(node("polite.mjs")).await;
+    let pid = value(client, "await child.pid({})").await.to_string();
+    assert!(is_there(&pid));
+    server.stop(std::time::Duration::ZERO).await;
+    assert!(!is_there(&pid) && !command.is_running());
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn command_that_is_started_again_leaves_no_process() {
+    let Setup { client, command, .. } = &setup(node("polite.mjs")).await;
+    let pid = value(client, "await child.pid({})").await.to_string();
+    client.eval("await child.die({})").await.unwrap_err();
+    command.started(2).await;
+    assert!(!is_there(&pid));
+}

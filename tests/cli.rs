@@ -3,6 +3,7 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
+#[allow(dead_code, reason = "other tests of the program use the rest")]
 #[path = "cli/program.rs"]
 mod program;
 

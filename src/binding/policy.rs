@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
+use super::Roles;
 use crate::quota::{Account, Quotas};
 
 /// What a principal's sessions may do. The default allows everything.
@@ -68,14 +69,24 @@ pub struct Principal {
     pub name: String,
     /// What their sessions may do.
     pub policy: Policy,
+    /// What they may do beyond their own sessions.
+    pub roles: Roles,
     /// What they have and use, on all their connections together.
     pub account: Arc<Account>,
 }
 
 impl Principal {
-    /// Somebody with an account of their own.
+    /// A principal with an account of its own and no roles.
     pub fn new(name: impl Into<String>, policy: Policy, quotas: Quotas) -> Self {
-        Self { name: name.into(), policy, account: Arc::new(Account::new(quotas, Instant::now())) }
+        let account = Arc::new(Account::new(quotas, Instant::now()));
+        Self { name: name.into(), policy, roles: Roles::default(), account }
+    }
+
+    /// The same principal, with the same account, in these roles.
+    #[must_use]
+    pub fn with_roles(mut self, roles: Roles) -> Self {
+        self.roles = roles;
+        self
     }
 
     /// Whoever connects when no token is configured.

@@ -10,7 +10,7 @@ mod check;
 mod eval;
 mod inspect;
 mod link;
-mod log;
+pub(crate) mod log;
 mod output;
 mod repl;
 mod report;
@@ -69,7 +69,7 @@ pub(crate) async fn run() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if !matches!(failure, Failure::Reported) {
-                eprintln!("scomp-serve: {failure}");
+                log::report(&format!("scomp-serve: {failure}"));
             }
             ExitCode::from(failure.code())
         }

@@ -14,6 +14,9 @@ use super::args::ServeArgs;
 use super::signals::Signals;
 use super::{Failure, bindings, link, log, output, stop_guard};
 
+/// How long a reader of stdout that stalls holds up the start.
+const ANNOUNCE_WAIT_MAX: Duration = Duration::from_secs(1);
+
 /// How long the first connections wait for the service scripts.
 const SERVICES_WAIT_MAX: Duration = Duration::from_secs(2);
 
@@ -77,7 +80,7 @@ fn announce(settings: &Settings, listener: &TcpListener) -> Result<(), Failure> 
     let address = listener.local_addr().map_err(|error| Failure::Run(error.to_string()))?;
     let scheme = if settings.tls.is_some() { "https" } else { "http" };
     tracing::info!(%address, shards = settings.shards, "serving");
-    output::print_line(&format!("listening on {scheme}://{address}"))
+    output::print_line_within(ANNOUNCE_WAIT_MAX, format!("listening on {scheme}://{address}"))
 }
 
 /// The addresses behind a name; those that others can reach only where somebody watches the door.

@@ -29,6 +29,13 @@ pub enum Event {
         /// Why.
         reason: &'static str,
     },
+    /// A principal asked for something that needs a role which it does not have.
+    RoleRefused {
+        /// Who asked.
+        principal: String,
+        /// What it lacks.
+        role: &'static str,
+    },
     /// A session began.
     SessionOpened {
         /// Whose.

@@ -23,7 +23,7 @@ use subtle::ConstantTimeEq as _;
 pub use load::GateError;
 
 use super::settings::OriginSettings;
-use crate::binding::{Policy, Principal};
+use crate::binding::{MissingRole, Policy, Principal, Roles};
 use crate::quota::Quotas;
 
 /// What a browser offers as subprotocol, before its token.
@@ -40,6 +40,8 @@ pub(crate) enum Refusal {
     ForeignOrigin,
     /// Without tokens we answer to names of this machine only, or any web page could rebind its name to us.
     ForeignHost,
+    /// The token is good, but its holder lacks a role.
+    MissingRole(MissingRole),
 }
 
 impl Refusal {
@@ -50,6 +52,7 @@ impl Refusal {
             Self::WrongToken => "wrong-token",
             Self::ForeignOrigin => "origin",
             Self::ForeignHost => "host",
+            Self::MissingRole(_) => "role",
         }
     }
 }
@@ -68,6 +71,7 @@ impl IntoResponse for Refusal {
             Self::ForeignHost => {
                 (StatusCode::FORBIDDEN, "Without tokens only localhost is served.\n").into_response()
             }
+            Self::MissingRole(missing) => (StatusCode::FORBIDDEN, format!("{missing}\n")).into_response(),
         }
     }
 }
@@ -77,8 +81,11 @@ impl IntoResponse for Refusal {
 pub struct Gate {
     tokens: Vec<KnownToken>,
     origins: OriginSettings,
-    /// Whoever comes in without a token, where that is allowed.
-    anonymous: Arc<Principal>,
+    /// The principal of this machine: the program itself, stdio, services, and, without tokens, every request. It
+    /// has every role.
+    local: Arc<Principal>,
+    /// The same principal without roles: peers of mounts that authenticate by themselves, and packages.
+    stranger: Arc<Principal>,
 }
 
 #[derive(Debug)]
@@ -94,11 +101,9 @@ impl Gate {
     }
 
     fn without_tokens(origins: OriginSettings, quotas: Quotas) -> Self {
-        Self {
-            tokens: Vec::new(),
-            origins,
-            anonymous: Arc::new(Principal::new("anonymous", Policy::default(), quotas)),
-        }
+        let stranger = Principal::new("anonymous", Policy::default(), quotas);
+        let local = stranger.clone().with_roles(Roles::all());
+        Self { tokens: Vec::new(), origins, local: Arc::new(local), stranger: Arc::new(stranger) }
     }
 
     /// Whether no token is needed. Such a gate belongs on a loopback address only.
@@ -115,7 +120,7 @@ impl Gate {
             return Err(Refusal::ForeignOrigin);
         }
         if self.is_open() {
-            return Ok(Arc::clone(&self.anonymous));
+            return Ok(self.local());
         }
         let shown = shown_token(headers).ok_or(Refusal::NoToken)?;
         self.owner_of(&shown).ok_or(Refusal::WrongToken)
@@ -134,7 +139,7 @@ impl Gate {
         if !origin::is_allowed(&self.origins, headers) {
             return Err(Refusal::ForeignOrigin);
         }
-        Ok(self.local())
+        Ok(self.stranger())
     }
 
     fn owner_of(&self, shown: &[u8]) -> Option<Arc<Principal>> {
@@ -149,9 +154,14 @@ impl Gate {
         owner.map(Arc::clone)
     }
 
-    /// The principal of a transport without headers.
+    /// The principal of a transport without headers: the program itself, stdio and service scripts.
     pub(crate) fn local(&self) -> Arc<Principal> {
-        Arc::clone(&self.anonymous)
+        Arc::clone(&self.local)
+    }
+
+    /// The principal of peers that this gate does not authenticate, and of packages. It has no role.
+    pub(crate) fn stranger(&self) -> Arc<Principal> {
+        Arc::clone(&self.stranger)
     }
 }
 

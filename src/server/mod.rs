@@ -13,6 +13,7 @@ mod mounts;
 mod services;
 pub mod settings;
 mod shards;
+mod sockets;
 mod stop;
 mod tls;
 mod upgrade;
@@ -52,7 +53,7 @@ use capacity::{ConnectionSlot, Connections, Trimmer};
 use connection::Terms;
 use mounts::Additions;
 use settings::ServerSettings;
-use shards::{Shards, SocketGuard};
+use shards::Shards;
 
 /// How long the head of an HTTP request may take.
 const HEAD_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -184,16 +185,15 @@ impl Server {
         };
         let placed = (|| -> io::Result<()> {
             stream.set_nodelay(true)?;
-            let stream = stream.into_std()?;
             let shard = self.shards.least_loaded().ok_or_else(|| io::Error::other("no shard"))?;
-            let kept = self.shards.keep(shard.number(), stream.try_clone()?);
-            let placed = Placed(Arc::new((kept, shard.weigh(), slot)));
+            let socket = self.shards.sockets().enter(shard.number(), stream.into_std()?);
+            let placed = Placed(Arc::new((shard.weigh(), slot)));
             let (stop, tls) = (self.state.stop.clone(), self.state.tls.clone());
             let is_taken = shard.run(move || {
                 tokio::task::spawn_local(async move {
-                    match (TcpStream::from_std(stream), tls) {
-                        (Ok(stream), None) => serve_http(stream, router, placed, stop).await,
-                        (Ok(stream), Some(tls)) => match tls.accept(stream).await {
+                    match (socket.register(), tls) {
+                        (Ok(socket), None) => serve_http(socket, router, placed, stop).await,
+                        (Ok(socket), Some(tls)) => match tls.accept(socket).await {
                             Ok(stream) => serve_http(stream, router, placed, stop).await,
                             Err(_) => observe::refused("tls"),
                         },
@@ -256,16 +256,15 @@ impl Server {
 
     /// An in-process connection.
     pub fn connect(&self) -> PairEnd {
-        self.connect_as(None)
+        self.connect_as(self.state.gate.local())
     }
 
-    fn connect_as(&self, principal: Option<Arc<Principal>>) -> PairEnd {
+    fn connect_as(&self, principal: Arc<Principal>) -> PairEnd {
         let (ours, mut theirs) = pair(PAIR_FRAMES_MAX);
         let served = CancellationToken::new();
         // Our end is not dropped on a shard that is stuck.
         theirs.break_when(&served);
         let server = self.clone();
-        let principal = principal.unwrap_or_else(|| self.state.gate.local());
         tokio::spawn(async move {
             let _served = served.drop_guard();
             server.serve_one(ours, principal, false).await
@@ -286,9 +285,7 @@ impl Server {
 
 /// A connection's place on its shard; it goes with the connection through an upgrade.
 #[derive(Clone)]
-pub(crate) struct Placed(
-    #[expect(dead_code, reason = "held, not read")] Arc<(SocketGuard, Weight, ConnectionSlot)>,
-);
+pub(crate) struct Placed(#[expect(dead_code, reason = "held, not read")] Arc<(Weight, ConnectionSlot)>);
 
 async fn serve_http<S>(stream: S, router: axum::Router, placed: Placed, stop: CancellationToken)
 where
@@ -344,6 +341,7 @@ impl ServerBuilder {
     pub fn loaded(mut self, loaded: Loaded) -> Self {
         self.problems.extend(self.registry.merge(loaded.registry));
         self.additions.mounts.extend(loaded.mounts);
+        self.additions.commands.extend(loaded.commands);
         self.additions.background.get_mut().extend(loaded.background);
         self
     }

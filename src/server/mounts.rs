@@ -11,12 +11,14 @@ use axum::http::{HeaderMap, Response};
 use axum::middleware::{self, Next};
 use axum::response::IntoResponse;
 use axum::routing::any;
+use futures_util::future::join_all;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tracing::Instrument as _;
 
 use super::gate::Refusal;
 use super::{PAIR_FRAMES_MAX, Server, ServerState, http, upgrade};
+use crate::binding::loader::CommandPackage;
 use crate::peering::{Background, Endpoint, Face, Host, Mount, MountGate, Requester, Visit};
 use crate::transport::{MessageSizes, pair};
 
@@ -29,6 +31,15 @@ pub(crate) struct Additions {
     pub(crate) mounts: Vec<Mount>,
     /// Taken when the server is started.
     pub(crate) background: Mutex<Vec<Background>>,
+    /// The executables behind bindings; they end with the server.
+    pub(crate) commands: Vec<Arc<CommandPackage>>,
+}
+
+impl Additions {
+    /// Ends the executables; returns when they are gone.
+    pub(crate) async fn stop_commands(&self) {
+        join_all(self.commands.iter().map(|command| command.stop())).await;
+    }
 }
 
 impl Server {
@@ -62,8 +73,12 @@ impl Server {
 
     fn host(&self) -> Host {
         let (state, shards) = (Arc::downgrade(&self.state), Arc::downgrade(&self.shards));
-        let connect = move |principal| match (Weak::upgrade(&state), Weak::upgrade(&shards)) {
-            (Some(state), Some(shards)) => Self { state, shards }.connect_as(principal),
+        let connect = move |principal: Option<_>| match (Weak::upgrade(&state), Weak::upgrade(&shards)) {
+            (Some(state), Some(shards)) => {
+                // A package acts for its peers, so its own connections have no role either.
+                let principal = principal.unwrap_or_else(|| state.gate.stranger());
+                Self { state, shards }.connect_as(principal)
+            }
             // The other end is dropped at once: whoever connects to a server that is gone sees that.
             _ => pair(PAIR_FRAMES_MAX).0,
         };

@@ -9,13 +9,13 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use super::sockets::OpenSockets;
 use crate::quota::SessionSlot;
 use crate::runtime::{self, shard::Shard};
 
@@ -25,11 +25,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// All shards of a server.
 pub(crate) struct Shards {
     live: Mutex<Vec<Shard>>,
-    /// A second handle on each socket, by shard: what lives on a stuck shard cannot be closed there.
-    sockets: Mutex<HashMap<usize, HashMap<u64, TcpStream>>>,
+    /// What lives on a stuck shard cannot be closed there, so its sockets are shut from outside.
+    sockets: Arc<OpenSockets>,
     next_shard: AtomicUsize,
     next_choice: AtomicUsize,
-    next_socket: AtomicU64,
     /// Shards out of service whose threads have not ended yet.
     retired: Mutex<Vec<RetiredShard>>,
     retired_total: AtomicUsize,
@@ -70,21 +69,6 @@ pub(crate) struct StuckShards {
     pub(crate) ended_total: usize,
 }
 
-/// Forgets its socket when dropped.
-pub(crate) struct SocketGuard {
-    shards: Arc<Shards>,
-    shard: usize,
-    number: u64,
-}
-
-impl Drop for SocketGuard {
-    fn drop(&mut self) {
-        if let Some(sockets) = self.shards.sockets.lock().get_mut(&self.shard) {
-            sockets.remove(&self.number);
-        }
-    }
-}
-
 impl Shards {
     /// Starts `count` shards.
     pub(crate) fn start(count: usize) -> io::Result<Arc<Self>> {
@@ -93,8 +77,7 @@ impl Shards {
             next_shard: AtomicUsize::new(live.len()),
             live: Mutex::new(live),
             next_choice: AtomicUsize::new(0),
-            sockets: Mutex::default(),
-            next_socket: AtomicU64::new(0),
+            sockets: Arc::default(),
             retired: Mutex::default(),
             retired_total: AtomicUsize::new(0),
             ended_total: AtomicUsize::new(0),
@@ -118,11 +101,9 @@ impl Shards {
         }
     }
 
-    /// Remembers a socket that goes to a shard.
-    pub(crate) fn keep(self: &Arc<Self>, shard: usize, socket: TcpStream) -> SocketGuard {
-        let number = self.next_socket.fetch_add(1, Ordering::Relaxed);
-        self.sockets.lock().entry(shard).or_default().insert(number, socket);
-        SocketGuard { shards: Arc::clone(self), shard, number }
+    /// The table of the sockets on all shards.
+    pub(crate) fn sockets(&self) -> &Arc<OpenSockets> {
+        &self.sockets
     }
 
     /// What became of the shards that were stuck.
@@ -173,10 +154,7 @@ impl Shards {
             self.retired_total.fetch_add(1, Ordering::Relaxed);
             let mut retired = RetiredShard { shard: shard.clone(), charged, slots: Vec::new() };
             retired.charge();
-            for socket in self.sockets.lock().remove(&number).unwrap_or_default().into_values() {
-                // A socket that is closed already is as good.
-                let _ = socket.shutdown(Shutdown::Both);
-            }
+            self.sockets.shut_down(number);
             match Shard::start(self.next_shard.fetch_add(1, Ordering::Relaxed)) {
                 Ok(fresh) => *shard = fresh,
                 Err(error) => tracing::error!(%error, "no fresh shard can be started"),

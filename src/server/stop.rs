@@ -7,7 +7,7 @@ use super::Server;
 /// How long sessions have to answer what they cut short when the server stops.
 const LAST_ANSWERS_MAX: Duration = Duration::from_secs(1);
 
-/// How long connections have to close after that, and the audit log to reach the disk.
+/// How long connections have to close after that; then the same for the processes of bindings and the audit log.
 const CLOSE_MAX: Duration = Duration::from_secs(2);
 
 /// How often a server that stops looks whether its evals are over.
@@ -30,7 +30,9 @@ impl Server {
         self.state.tasks.close();
         self.state.stop.cancel();
         let _ = tokio::time::timeout(CLOSE_MAX, self.state.tasks.wait()).await;
-        let _ = tokio::time::timeout(CLOSE_MAX, self.state.directory.audit().sync()).await;
+        let audit = self.state.directory.audit();
+        let last = async { tokio::join!(self.state.additions.stop_commands(), audit.sync()) };
+        let _ = tokio::time::timeout(CLOSE_MAX, last).await;
     }
 
     async fn become_idle(&self) {

@@ -5,6 +5,7 @@
 //! lost answer loses nothing.
 
 mod handshake;
+mod list;
 mod token;
 
 use std::collections::HashMap;
@@ -27,14 +28,14 @@ use crate::observe::audit::{Audit, Event};
 use crate::quota::SessionSlot;
 use crate::rpc::{ErrorObject, Kind};
 use crate::runtime::shard::Shard;
-use crate::runtime::{
-    Attachment, EventReceiver, Inbox, Session, SessionHandle, SessionInfo, SessionParts, event_channel,
-};
+use crate::runtime::{Attachment, EventReceiver, Inbox, Session, SessionHandle, SessionParts, event_channel};
 use crate::scomp::declaration::Declaration;
 use crate::scomp::link::Closing;
 use crate::scomp::methods::{HandshakeParams, PROTOCOL, ResumeParams};
 use crate::scomp::names::NameSet;
 use handshake::ClientBindings;
+pub(crate) use list::ListScope;
+pub use list::Listed;
 use token::Tokens;
 
 /// How long sessions live and how many there may be.
@@ -118,20 +119,6 @@ struct Welcome<'a> {
     session_id: &'a str,
     bindings: &'a RawValue,
     metadata: Value,
-}
-
-/// A session as the operator sees it.
-#[derive(Debug, serde::Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Listed {
-    /// Its id.
-    pub id: String,
-    /// Whose it is.
-    pub principal: String,
-    /// Whether a connection holds it.
-    pub connected: bool,
-    /// How it is doing, if it answered.
-    pub info: Option<SessionInfo>,
 }
 
 impl Directory {
@@ -389,35 +376,6 @@ impl Directory {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// Up to `most` sessions with their state.
-    pub async fn list(&self, most: usize) -> Vec<Listed> {
-        self.list_where(most, |_| true).await
-    }
-
-    /// Up to `most` sessions of a principal with their state.
-    pub(crate) async fn list_of(&self, principal: &str, most: usize) -> Vec<Listed> {
-        self.list_where(most, |owner| owner == principal).await
-    }
-
-    async fn list_where(&self, most: usize, is_wanted: impl Fn(&str) -> bool) -> Vec<Listed> {
-        let handles: Vec<(String, String, bool, SessionHandle)> = self
-            .sessions
-            .lock()
-            .iter()
-            .filter(|(_, entry)| is_wanted(&entry.principal.name))
-            .take(most)
-            .map(|(id, entry)| {
-                let connected = entry.detached_at.is_none();
-                (id.clone(), entry.principal.name.clone(), connected, entry.handle.clone())
-            })
-            .collect();
-        let mut listed = Vec::with_capacity(handles.len());
-        for (id, principal, connected, handle) in handles {
-            listed.push(Listed { id, principal, connected, info: handle.inspect().await });
-        }
-        listed
     }
 }
 

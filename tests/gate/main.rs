@@ -6,5 +6,6 @@ mod console;
 mod entry;
 mod harness;
 mod quotas;
+mod roles;
 mod seen;
 mod tls;

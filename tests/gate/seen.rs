@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use scomp::binding::Policy;
+use scomp::binding::{Policy, Roles};
 use scomp::observe::audit::Audit;
 use scomp::quota::Quotas;
 use scomp::server::Gate;
 use scomp::server::settings::{AuthSettings, OriginSettings, TokenSettings};
 use serde_json::{Value, json};
 
-use crate::harness::{UPGRADE, builder, connect, gate, get, start, status};
+use crate::harness::{UPGRADE, builder, connect, get, start, status};
 
 const HOST: &str = "Host: localhost\r\n";
 
@@ -20,7 +20,10 @@ fn number(page: &str, series: &str) -> f64 {
 
 #[tokio::test]
 async fn metrics_count_what_happened_and_name_no_session() {
-    let (_server, address) = start(builder().gate(gate(&[("ann", "s3cret")], Quotas::default(), &[]))).await;
+    let token = TokenSettings { roles: Roles::all(), ..TokenSettings::of_token("ann", "s3cret") };
+    let auth = AuthSettings { tokens: vec![token], file: None };
+    let gate = Gate::new(&auth, OriginSettings::default(), &Quotas::default()).unwrap();
+    let (_server, address) = start(builder().gate(gate)).await;
     let client = connect(address, "s3cret").await.unwrap();
     assert_eq!(client.eval("await gate.echo({a: 1}); 7").await.unwrap().value, 7);
     client.eval("throw new Error('no')").await.unwrap_err();

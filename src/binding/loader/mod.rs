@@ -8,6 +8,7 @@ mod command;
 mod config;
 mod file;
 mod problems;
+mod process;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::super::settings::{AuthSettings, OriginSettings, TokenSettings};
 use super::{Gate, KnownToken, sha256};
-use crate::binding::{Policy, Principal};
+use crate::binding::{Policy, Principal, Roles};
 use crate::quota::Quotas;
 
 /// The one token of a simple set-up, in plain text.
@@ -62,13 +62,16 @@ struct TokenFile {
 }
 
 impl AuthSettings {
-    /// Adds what the environment says: `SCOMP_TOKEN`, of the principal `default`, and `SCOMP_TOKENS_FILE`.
+    /// Adds the environment's `SCOMP_TOKEN`, of the principal `default` in every role, and `SCOMP_TOKENS_FILE`.
     pub fn with_environment(mut self, lookup: impl Fn(&str) -> Option<String>) -> Result<Self, GateError> {
         if let Some(token) = lookup(TOKEN_VARIABLE) {
             if token.trim().is_empty() {
                 return Err(GateError::EmptyToken);
             }
-            self.tokens.push(TokenSettings::of_token("default", &token));
+            // Set by the person who starts the server, and meant for a server with one token: without the roles
+            // it could not be operated. A token with fewer roles belongs in the table.
+            let roles = Roles::all();
+            self.tokens.push(TokenSettings { roles, ..TokenSettings::of_token("default", &token) });
         }
         if let Some(file) = lookup(FILE_VARIABLE) {
             self.file = Some(file.into());
@@ -85,6 +88,7 @@ impl TokenSettings {
             principal: principal.into(),
             sha256: hash.iter().map(|byte| format!("{byte:02x}")).collect(),
             policy: Policy::default(),
+            roles: Roles::default(),
             quotas: None,
         }
     }
@@ -105,7 +109,7 @@ impl Gate {
         for entry in entries {
             let hash = read_hash(&entry)?;
             let quotas = entry.quotas.unwrap_or_else(|| quotas.clone());
-            let mut principal = Principal::new(entry.principal, entry.policy, quotas);
+            let mut principal = Principal::new(entry.principal, entry.policy, quotas).with_roles(entry.roles);
             // A second token, say while one is replaced, does not double what its principal may use.
             let account =
                 accounts.entry(principal.name.clone()).or_insert_with(|| Arc::clone(&principal.account));

@@ -65,6 +65,16 @@ fn an_open_gate_answers_to_names_of_this_machine_only() {
 }
 
 #[test]
+fn peers_that_the_gate_does_not_authenticate_have_no_role() {
+    for gate in [Gate::open(), gate(&[("ann", "first")])] {
+        assert!(gate.admit_stranger(&headers(&[(HOST, "localhost")]), true).unwrap().roles.is_empty());
+        assert!(gate.stranger().roles.is_empty());
+        assert_eq!(gate.local().roles, Roles::all());
+        assert!(Arc::ptr_eq(&gate.local().account, &gate.stranger().account));
+    }
+}
+
+#[test]
 fn a_foreign_page_is_refused_even_with_a_token() {
     let gate = gate(&[("ann", "first")]);
     let page = headers(&[(AUTHORIZATION, "Bearer first"), (ORIGIN, "https://elsewhere.example")]);
@@ -94,6 +104,9 @@ fn the_environment_adds_a_token_and_a_file() {
     let gate = Gate::new(&auth, OriginSettings::default(), &Quotas::default()).unwrap();
     std::fs::remove_file(&path).unwrap();
     assert_eq!(admitted(&gate, "Bearer from-env"), Ok("default".to_owned()));
+    // The only token of a simple set-up operates the server; one of the table has the roles it is given.
+    assert_eq!(gate.owner_of(b"from-env").unwrap().roles, Roles::all());
+    assert!(gate.owner_of(b"from-file").unwrap().roles.is_empty());
     assert_eq!(admitted(&gate, "Bearer from-file"), Ok("ci".to_owned()));
 }
 
