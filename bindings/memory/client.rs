@@ -274,6 +274,10 @@ impl Conversation for Client {
         self.want(key, out);
     }
 
+    fn is_ready(&self) -> bool {
+        matches!(self.phase, Phase::Live { .. })
+    }
+
     fn wake_at(&self) -> Option<Instant> {
         self.replicas.values().filter_map(Replica::wake_at).min()
     }

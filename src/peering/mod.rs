@@ -6,6 +6,7 @@
 
 mod backoff;
 mod endpoint;
+mod handshake;
 mod host;
 mod link;
 mod pump;
@@ -17,7 +18,7 @@ use tokio::sync::mpsc;
 pub use backoff::Backoff;
 pub use endpoint::{Endpoint, Face, Mount, MountGate, Visit};
 pub use host::{Background, Host};
-pub use link::{Link, LinkDown, LinkSettings, LinkState, link};
+pub use link::{HANDSHAKE_MAX, Link, LinkDown, LinkSettings, LinkState, link};
 pub use pump::{Parting, pump};
 
 /// Commands that wait for a connection before its senders wait or are refused.
@@ -42,6 +43,12 @@ pub trait Conversation: Send + 'static {
 
     /// Somebody told it something.
     fn on_command(&mut self, command: Self::Command, now: Instant, out: &mut Out);
+
+    /// Whether the handshake of the protocol is complete, so that commands can be served. A link counts as up only
+    /// then, and is closed if it takes longer than [`LinkSettings::handshake_max`].
+    fn is_ready(&self) -> bool {
+        true
+    }
 
     /// When it wants to be woken.
     fn wake_at(&self) -> Option<Instant> {

@@ -35,6 +35,8 @@ pub mod close_code {
     pub const ABNORMAL: u16 = 1006;
     /// A text frame that is not UTF-8.
     pub const NOT_UTF8: u16 = 1007;
+    /// The peer broke a rule that no other code names, such as a time limit.
+    pub const POLICY: u16 = 1008;
     /// A message longer than is read.
     pub const TOO_LONG: u16 = 1009;
     /// A fault of this side.
