@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::codes::ErrorCode;
 use super::driver::GatewayHandle;
 use super::liaison::{LineNumber, Order};
 use super::line::Line;
@@ -241,6 +242,8 @@ fn refused(frame: &Value) -> BindingError {
     let content = &frame["content"];
     let name = content["error"].as_str().or_else(|| frame["error"].as_str()).unwrap_or("AGENT_ERROR");
     let message = content["message"].as_str().unwrap_or(name);
-    let code = content["code"].as_i64().unwrap_or(3004);
+    // The reference gateway of the specification gives the name alone.
+    let of_name = || ErrorCode::number_of(name).unwrap_or(ErrorCode::AgentError.parts().0);
+    let code = content["code"].as_i64().unwrap_or_else(|| i64::from(of_name()));
     BindingError::with_code(code, message).data(json!({"kind": name}))
 }

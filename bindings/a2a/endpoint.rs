@@ -13,7 +13,8 @@ use super::journal::JOURNAL_BYTES_MAX;
 use super::machine::Arrival;
 use super::outlet::{Delivery, outlet};
 use super::wire;
-use crate::peering::{Conversation, Endpoint, Out, Visit, pump};
+use crate::peering::{Conversation, Endpoint, Out, Parting, Visit, pump};
+use crate::transport::close_code;
 
 /// The WebSocket subprotocol.
 pub(crate) const SUBPROTOCOL: &str = "a2a-v1";
@@ -100,7 +101,11 @@ impl Conversation for Client {
         }
     }
 
-    fn on_binary(&mut self, out: &mut Out) {
+    /// A reader of JSON takes the bytes of a text in whatever frame they come.
+    fn on_binary(&mut self, bytes: &[u8], now: Instant, out: &mut Out) {
+        if let Ok(text) = std::str::from_utf8(bytes) {
+            return self.on_text(text, now, out);
+        }
         if self.gateway.try_send(Input::Binary { id: self.id }).is_err() {
             Self::answer_busy(out);
         }
@@ -110,6 +115,13 @@ impl Conversation for Client {
         match delivery {
             Delivery::Frame(frame, _) => out.send(frame.to_string()),
             Delivery::Close { code, reason } => out.close(code, reason),
+        }
+    }
+
+    /// A client that we end by ourselves, because the server stops, is told why.
+    fn on_closing(&mut self, parting: &Parting, out: &mut Out) {
+        if matches!(parting, Parting::Close { code: close_code::GOING_AWAY, .. }) {
+            out.send(wire::disconnect("shutdown").to_string());
         }
     }
 

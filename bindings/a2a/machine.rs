@@ -232,9 +232,9 @@ impl Gateway {
         self.on_decoded(id, Envelope::of_fields(fields), turn);
     }
 
-    /// A binary frame came in. It is no JSON text, and the connection lives on.
+    /// A binary frame came in that is not text. The connection lives on.
     pub(crate) fn on_binary(&mut self, id: ConnectionId, turn: &mut Turn<'_>) {
-        let refusal = Refusal::new(ErrorCode::InvalidJson, "only text frames are spoken here");
+        let refusal = Refusal::new(ErrorCode::InvalidJson, "expected JSON in UTF-8");
         self.on_decoded(id, Err(Unreadable { refusal, correlation_id: None }), turn);
     }
 

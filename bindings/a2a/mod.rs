@@ -3,6 +3,7 @@
 //! The rules are a pure machine (`machine.rs`) on a thread of its own (`driver.rs`), to which sockets (`endpoint.rs`) and
 //! scripts are the same: connections that send frames.
 
+mod answer_limit;
 mod answers;
 mod auth;
 mod codes;
