@@ -12,6 +12,7 @@ use super::driver::{GatewayHandle, Input, now_ms};
 use super::journal::JOURNAL_BYTES_MAX;
 use super::machine::Arrival;
 use super::outlet::{Delivery, outlet};
+use super::owner::Owner;
 use super::wire;
 use crate::peering::{Conversation, Endpoint, Out, Parting, Visit, pump};
 use crate::transport::close_code;
@@ -49,7 +50,8 @@ impl Endpoint for GatewayEndpoint {
     fn serve(&self, visit: Visit) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let gateway = self.gateway.clone();
         Box::pin(async move {
-            let arrival = arrival(visit.query.as_deref(), &visit.headers);
+            let owner = Owner::Principal(visit.principal.name.clone());
+            let arrival = Arrival { owner, ..arrival(visit.query.as_deref(), &visit.headers) };
             let stop = visit.stop.child_token();
             let (outlet, mut deliveries_rx) = outlet(stop.clone());
             let Ok(id) = gateway.open(arrival, outlet).await else { return };

@@ -7,6 +7,7 @@ mod elsewhere;
 mod loops;
 mod matching;
 mod player;
+mod principals;
 mod reference;
 mod scripts;
 #[path = "../support/mod.rs"]
