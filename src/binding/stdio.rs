@@ -77,7 +77,7 @@ async fn serve_built(
                 frame = frames.next() => match frame {
                     Some(Ok(Frame::Text(text))) => host.on_text(&text).await,
                     Some(Ok(Frame::Alive)) => {}
-                    Some(Ok(Frame::Binary | Frame::TooLong | Frame::Closed { .. }) | Err(_)) | None => break,
+                    Some(Ok(Frame::Binary(_) | Frame::TooLong | Frame::Closed { .. }) | Err(_)) | None => break,
                 },
                 Some(request) = requests_rx.recv() => host.on_request(request).await,
                 Some(Ok(done)) = host.running.join_next() => host.on_done(done).await,

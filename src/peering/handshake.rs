@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::{Conversation, LinkState, Out};
+use super::{Conversation, LinkState, Out, Parting};
 use crate::transport::close_code;
 
 /// What the log and the callers see when a peer does not complete the handshake.
@@ -88,8 +88,13 @@ impl<C: Conversation> Conversation for Handshaking<C> {
         self.check(now, out);
     }
 
-    fn on_binary(&mut self, out: &mut Out) {
-        self.conversation.on_binary(out);
+    fn on_binary(&mut self, bytes: &[u8], now: Instant, out: &mut Out) {
+        self.conversation.on_binary(bytes, now, out);
+        self.check(now, out);
+    }
+
+    fn on_closing(&mut self, parting: &Parting, out: &mut Out) {
+        self.conversation.on_closing(parting, out);
     }
 
     fn on_end(&mut self, now: Instant) {
@@ -101,7 +106,6 @@ impl<C: Conversation> Conversation for Handshaking<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peering::Parting;
 
     /// Ready once the peer said `welcome`.
     #[derive(Default)]

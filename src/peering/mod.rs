@@ -61,9 +61,12 @@ pub trait Conversation: Send + 'static {
     fn on_wake(&mut self, _now: Instant, _out: &mut Out) {}
 
     /// A binary frame came in.
-    fn on_binary(&mut self, out: &mut Out) {
+    fn on_binary(&mut self, _bytes: &[u8], _now: Instant, out: &mut Out) {
         out.close(crate::transport::close_code::UNSUPPORTED, "only text frames are spoken here");
     }
+
+    /// The connection is about to be closed by this side. What is sent here goes out before the close frame.
+    fn on_closing(&mut self, _parting: &Parting, _out: &mut Out) {}
 
     /// The connection is gone. Whoever waits for an answer is told so here.
     fn on_end(&mut self, now: Instant);

@@ -13,6 +13,7 @@ mod websocket;
 use std::io;
 
 use futures_util::{Sink, Stream};
+use tokio_tungstenite::tungstenite::Bytes;
 
 pub use pair::{PairEnd, pair};
 pub use stdio::{ChildOutput, Lines, spawn, stdio};
@@ -50,8 +51,8 @@ pub mod close_code {
 pub enum Frame {
     /// One message.
     Text(Text),
-    /// A binary frame; its content is of no interest.
-    Binary,
+    /// A binary frame. Most protocols refuse it; some peers send their JSON in one.
+    Binary(Bytes),
     /// A message longer than the limit. It was not kept, and nothing more is read after it.
     TooLong,
     /// A ping or a pong: no message, but the peer is there.

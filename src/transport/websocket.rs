@@ -184,7 +184,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
 fn incoming(message: Message) -> Option<Frame> {
     match message {
         Message::Text(text) => Some(Frame::Text(text.into())),
-        Message::Binary(_) => Some(Frame::Binary),
+        Message::Binary(bytes) => Some(Frame::Binary(bytes)),
         Message::Ping(_) | Message::Pong(_) => Some(Frame::Alive),
         Message::Close(Some(CloseFrame { code, reason })) => {
             Some(Frame::Closed { code: code.into(), reason: reason.to_string() })

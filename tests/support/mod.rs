@@ -8,6 +8,7 @@ pub mod bindings;
 pub mod folder;
 pub mod pattern;
 pub mod player;
+pub mod principals;
 pub mod script;
 pub mod wire;
 
