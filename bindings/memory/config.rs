@@ -138,7 +138,19 @@ impl Config {
         Ok(config)
     }
 
-    /// Whether a space is the same one for the scripts of all principals.
+    /// Says in the log what the settings give up.
+    pub(super) fn warn_of_openness(&self) {
+        if self.gate == GateName::Signature {
+            tracing::warn!(
+                "memory: gate is `signature`: any key can keep spaces here without a token of the server"
+            );
+        }
+        if self.authentication == Authentication::Trusted {
+            tracing::warn!("memory: authentication is `trusted`: every connection has all spaces");
+        }
+    }
+
+    /// The spaces that are the same for the scripts of all principals.
     pub(super) fn shared_spaces(&self) -> SharedSpaces {
         SharedSpaces(self.access.keys().cloned().collect())
     }

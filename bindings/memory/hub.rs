@@ -313,4 +313,47 @@ mod tests {
         }
         std::fs::remove_dir_all(folder).unwrap();
     }
+
+    #[test]
+    fn conflict_is_sent_after_the_effect_of_what_was_committed() {
+        let mut hub = Hub::new(StoreSettings::default(), Instant::now);
+        let (outlet, mut messages_rx) = outlet(CancellationToken::new());
+        let mut session_ids = Vec::new();
+        for _ in 0..2 {
+            open(&mut hub, "s", &outlet);
+            let opened = messages_rx.try_recv().unwrap().take_text();
+            let opened = super::super::codec::Dialect::Tagged.decode(&opened).unwrap();
+            let session_id = opened.get("ok").and_then(|ok| ok.get("sessionId")).and_then(Data::as_str);
+            session_ids.push(session_id.unwrap().to_owned());
+        }
+        let mut ask = |session_id: &str, kind: &str, body: serde_json::Value| {
+            let mut message = serde_json::json!({
+                "type": kind, "requestId": kind, "space": "s", "sessionId": session_id,
+            });
+            message.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
+            let Some(wire::ClientMessage::Request(request)) = wire::read(&Data::from_plain(message)) else {
+                panic!("not a request")
+            };
+            let wire::Body::InSession { session_id, command } = request.body else { panic!("no session") };
+            let (request_id, outlet) = (request.id, outlet.clone());
+            let task = Task::Request { request_id, connection: 1, session_id, command, outlet, record: None };
+            hub.handle(Job { space: "s".to_owned(), task }, Instant::now());
+        };
+        let query = serde_json::json!({"roots": [{"id": "x", "selector": {"path": [], "schema": true}}]});
+        let watches = serde_json::json!([{"id": "w", "kind": "graph", "query": query}]);
+        ask(&session_ids[0], "session.watch.set", serde_json::json!({"watches": watches}));
+        let commit = |confirmed: serde_json::Value| {
+            let operations = serde_json::json!([{"op": "set", "id": "x", "value": {"value": 1}}]);
+            let reads = serde_json::json!({"confirmed": confirmed});
+            serde_json::json!({"commit": {"localSeq": 1, "reads": reads, "operations": operations}})
+        };
+        ask(&session_ids[1], "transact", commit(serde_json::json!([])));
+        let stale = serde_json::json!([{"id": "x", "path": ["value"], "seq": 0}]);
+        ask(&session_ids[0], "transact", commit(stale));
+        let texts: Vec<String> = std::iter::from_fn(|| messages_rx.try_recv().ok())
+            .map(|mut message| message.take_text())
+            .collect();
+        let position = |word: &str| texts.iter().position(|text| text.contains(word)).unwrap();
+        assert!(position("session/effect") < position("ConflictError"), "{texts:?}");
+    }
 }

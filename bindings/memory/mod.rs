@@ -46,6 +46,7 @@ pub fn open(setup: &Setup<'_>) -> Result<Opened, String> {
     let config = Config::read(setup.config)?;
     let secret = config.secret(setup.folder)?;
     let admission = config.admission(&secret)?;
+    config.warn_of_openness();
     let settings = config.store_settings(setup.folder, &secret)?;
     let engine = Engine::start(&settings).map_err(|error| error.to_string())?;
     let (peers, background) = Peers::new(secret, engine.clone(), &admission, &config);
