@@ -198,10 +198,14 @@ impl Shards {
             retired.charge();
             true
         });
-        if !ended.is_empty() {
-            self.ended_total.fetch_add(ended.len(), Ordering::Relaxed);
-            super::capacity::trim();
+        if ended.is_empty() {
+            return;
         }
+        let count = ended.len();
+        // Given back before it is counted, so that a reader of the count finds the quotas free.
+        drop(ended);
+        self.ended_total.fetch_add(count, Ordering::Relaxed);
+        super::capacity::trim();
     }
 }
 
