@@ -10,6 +10,7 @@ mod guest;
 mod heap;
 mod host;
 mod meter;
+mod poll_counter;
 mod prelude;
 mod raw;
 mod script;

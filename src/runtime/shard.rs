@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::poll_counter::PollCounter;
 use super::session::Inbox;
 use super::{heap, slice, spare};
 use crate::quota::Account;
@@ -74,6 +75,7 @@ struct Resident {
     account: Arc<Account>,
     /// Weak: a session that was forgotten by every holder of a handle is still alive, but may not be kept alive here.
     inbox_tx: mpsc::WeakSender<Inbox>,
+    poll_counter: Arc<PollCounter>,
 }
 
 /// A session's registration with its shard, until dropped.
@@ -89,9 +91,11 @@ impl Residence {
         self.shard.is_retired()
     }
 
-    /// The shard.
-    pub(crate) fn shard(&self) -> &Shard {
-        &self.shard
+    /// The session has a new context.
+    pub(crate) fn replace_poll_counter(&self, poll_counter: &Arc<PollCounter>) {
+        if let Some(resident) = self.shard.state.sessions.lock().get_mut(&self.number) {
+            resident.poll_counter = Arc::clone(poll_counter);
+        }
     }
 }
 
@@ -229,10 +233,23 @@ impl Shard {
         self.state.sessions.lock().get(&running).map(|resident| Arc::clone(&resident.account))
     }
 
+    /// Makes the script that runs poll at its next back-edge or call.
+    pub(crate) fn poll_soon(&self) {
+        let running = self.state.running.load(Ordering::Relaxed);
+        if let Some(resident) = self.state.sessions.lock().get(&running) {
+            resident.poll_counter.poll_within(1);
+        }
+    }
+
     /// Registers a session that lives on it.
-    pub(crate) fn register(&self, account: Arc<Account>, inbox_tx: &mpsc::Sender<Inbox>) -> Residence {
+    pub(crate) fn register(
+        &self,
+        account: Arc<Account>,
+        inbox_tx: &mpsc::Sender<Inbox>,
+        poll_counter: Arc<PollCounter>,
+    ) -> Residence {
         let number = self.state.next_session.fetch_add(1, Ordering::Relaxed) + 1;
-        let resident = Resident { account, inbox_tx: inbox_tx.downgrade() };
+        let resident = Resident { account, inbox_tx: inbox_tx.downgrade(), poll_counter };
         self.state.sessions.lock().insert(number, resident);
         Residence { shard: self.clone(), number }
     }

@@ -19,8 +19,8 @@ use super::sockets::OpenSockets;
 use crate::quota::SessionSlot;
 use crate::runtime::{self, shard::Shard};
 
-/// How often the watchdog looks.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How often the watchdog looks. A script that goes round something slow holds its shard up for twice that at most.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// All shards of a server.
 pub(crate) struct Shards {
@@ -49,6 +49,7 @@ impl RetiredShard {
     fn charge(&mut self) {
         let used = self.shard.cpu_time().saturating_sub(self.charged);
         self.charged += used;
+        self.shard.poll_soon();
         if let Some(account) = self.shard.running_account() {
             // On a retired shard no turn goes on, so there is none to stop.
             let _ = account.charge_cpu(used, Instant::now);
@@ -175,10 +176,14 @@ impl Shards {
             retired.charge();
             true
         });
-        if !ended.is_empty() {
-            self.ended_total.fetch_add(ended.len(), Ordering::Relaxed);
-            super::capacity::trim();
+        if ended.is_empty() {
+            return;
         }
+        let count = ended.len();
+        // Given back before it is counted, so that a reader of the count finds the quotas free.
+        drop(ended);
+        self.ended_total.fetch_add(count, Ordering::Relaxed);
+        super::capacity::trim();
     }
 }
 
@@ -195,9 +200,14 @@ fn is_stuck(shard: &Shard, stuck_after: Duration, sights: &mut HashMap<usize, Si
         return false;
     };
     let cpu_time = shard.cpu_time();
-    let sight = sights.entry(shard.number()).or_insert(Sight { stay, cpu_time });
-    if sight.stay != stay {
-        *sight = Sight { stay, cpu_time };
+    match sights.get_mut(&shard.number()) {
+        // A slice takes microseconds: this one goes round something slow, or never comes back.
+        Some(sight) if sight.stay == stay => shard.poll_soon(),
+        Some(sight) => *sight = Sight { stay, cpu_time },
+        None => {
+            sights.insert(shard.number(), Sight { stay, cpu_time });
+        }
     }
+    let Some(sight) = sights.get(&shard.number()) else { return false };
     cpu_time.saturating_sub(sight.cpu_time) >= stuck_after
 }

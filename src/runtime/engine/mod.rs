@@ -13,6 +13,7 @@ use rquickjs::{Context, Ctx, Function, Object, Persistent, Promise, Runtime, Val
 
 use super::guest::{self, Dispatch, Guest, Holder, Owner, Root, kit_function};
 use super::heap::{Heap, Used};
+use super::poll_counter::PollCounter;
 use super::prelude;
 use super::source::Positions;
 use super::stack;
@@ -79,6 +80,7 @@ pub(crate) struct Engine {
     context: Context,
     runtime: Runtime,
     used: Rc<Used>,
+    pub(crate) poll_counter: Arc<PollCounter>,
 }
 
 impl Engine {
@@ -104,7 +106,8 @@ impl Engine {
         runtime.set_host_promise_rejection_tracker(Some(Box::new(move |ctx, promise, reason, handled| {
             state.track_rejection(&ctx, promise, reason, handled);
         })));
-        Ok(Self { guest, context, runtime, used })
+        let poll_counter = Arc::new(context.with(|ctx| PollCounter::new(&ctx)));
+        Ok(Self { guest, context, runtime, used, poll_counter })
     }
 
     /// Says where the calls of its scripts go.
@@ -188,6 +191,7 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
+        self.poll_counter.detach();
         self.guest.clear();
     }
 }

@@ -27,6 +27,7 @@ use tokio::sync::mpsc;
 use super::engine::{Engine, EngineError, Settled};
 use super::guest::Owner;
 use super::meter::Stop;
+use super::poll_counter::Pace;
 use super::shard::{Residence, Shard};
 use super::slices::Contender;
 use crate::binding::{HostLink, Natives, Registry, Releases, SessionScope};
@@ -100,10 +101,9 @@ impl Session {
     pub(crate) fn new(parts: SessionParts) -> Result<(Self, SessionHandle), EngineError> {
         let (inbox_tx, inbox_rx) = mpsc::channel(inbox::INBOX_QUEUED_MAX);
         let (requests_tx, host_rx) = mpsc::channel(inbox::INBOX_QUEUED_MAX);
-        let account = &parts.scope.principal.account;
-        let residence = Shard::current().map(|shard| shard.register(Arc::clone(account), &inbox_tx));
+        let shard = Shard::current();
         let dispatcher = Rc::new(Dispatcher {
-            shard: residence.as_ref().map(|residence| residence.shard().clone()),
+            shard: shard.clone(),
             registry: Arc::clone(&parts.registry),
             scope: Arc::clone(&parts.scope),
             limits: Arc::clone(&parts.limits),
@@ -114,6 +114,10 @@ impl Session {
             pending: RefCell::default(),
         });
         let engine = Rc::new(dispatcher.make_engine()?);
+        let account = &parts.scope.principal.account;
+        let residence = shard.map(|shard| {
+            shard.register(Arc::clone(account), &inbox_tx, Arc::clone(&engine.poll_counter))
+        });
         let handle = SessionHandle { inbox_tx: inbox_tx.clone() };
         let session = Self {
             keys: Keys::new(parts.limits.keyed_outcomes_max, parts.limits.keyed_bytes_max),
@@ -310,18 +314,22 @@ impl Session {
         };
         guest.meter.begin(spent, budget);
         self.in_turn = Some(owner);
-        let mut counted = spent;
+        let (mut counted, mut pace) = (spent, Pace::new());
         let settled = loop {
             observe::slice_ran();
             if let Some(settled) = super::shard::watched(self.residence.as_ref(), || turn.resume()) {
                 break settled;
             }
             let total = guest.meter.end_slice();
-            if self.count_cpu(total.saturating_sub(counted)) {
+            let took = total.saturating_sub(counted);
+            counted = total;
+            if self.count_cpu(took) {
                 guest.meter.request_stop(Stop::Quota);
             }
-            counted = total;
             contender = Some(self.between_slices(contender).await);
+            if let Some(count) = pace.adapt(took) {
+                self.engine.poll_counter.poll_within(count);
+            }
             guest.meter.resume_slice();
         };
         drop(contender);

@@ -88,6 +88,9 @@ impl Session {
         new.functions.borrow_mut().go_on_from(&old.functions.borrow());
         new.calls.borrow_mut().go_on_from(&old.calls.borrow());
         self.engine = Rc::new(engine);
+        if let Some(residence) = &self.residence {
+            residence.replace_poll_counter(&self.engine.poll_counter);
+        }
         self.introduce_client();
         true
     }

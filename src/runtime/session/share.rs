@@ -63,11 +63,13 @@ impl Session {
         contender.next_slice().await;
         if self.is_retired() {
             self.engine.guest.meter.request_stop(Stop::Closed);
+            self.engine.poll_counter.poll_within(1);
             return contender;
         }
         self.drain_inbox().await;
         if self.ending.is_some() {
             self.engine.guest.meter.request_stop(Stop::Closed);
+            self.engine.poll_counter.poll_within(1);
         }
         let now = Instant::now();
         self.expire_calls(now).await;
