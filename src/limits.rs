@@ -3,8 +3,14 @@
 //! One place, so that an operator sees them all, and so that no queue, table or buffer is without one. The defaults
 //! are those of `docs/protocol.md`; each has a test at it and one past it.
 
+mod check;
+
 use std::time::Duration;
 
+pub use check::{
+    DURATION_MAX, DURATION_MS_MAX, LimitProblem, LimitsError, MEMORY_BYTES_MAX, MEMORY_BYTES_MIN,
+    MESSAGE_BYTES_MIN, RESULT_BYTES_MIN, STACK_BYTES_MAX, STACK_BYTES_MIN, TEXT_BYTES_MAX, VALUE_DEPTH_MAX,
+};
 use serde::{Deserialize, Serialize};
 
 macro_rules! limits {

@@ -141,6 +141,18 @@ mod serving {
     }
 
     #[test]
+    fn limits_that_would_crash_are_refused_at_start() {
+        let done = Program::new(["--listen", "127.0.0.1:0"])
+            .variable(("SCOMP_LIMITS_MEMORY_BYTES_MAX", "64"))
+            .variable(("SCOMP_LIMITS_STACK_BYTES_MAX", "18874368"))
+            .run();
+        assert_eq!((done.code, done.stdout.as_str()), (2, ""));
+        for named in ["limits.memory_bytes_max: expected", "limits.stack_bytes_max: expected"] {
+            assert!(done.stderr.contains(named), "{}", done.stderr);
+        }
+    }
+
+    #[test]
     fn an_address_in_use_ends_with_1() {
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let done = Program::new(["--listen", &taken.local_addr().unwrap().to_string()]).run();

@@ -19,6 +19,7 @@ use super::{
     Binding, BindingError, Call, Caller, FunctionRef, HostLink, HostRequest, Natives, Package, PackageError,
     Principal, Registry, Releases, SessionScope, handler, places,
 };
+use crate::limits::DURATION_MAX;
 use crate::rpc::{ErrorObject, Id, Kind};
 use crate::scomp::link::{SessionCommand, SessionEvent};
 use crate::scomp::methods::{PROTOCOL, Payload, Target, ValueResult};
@@ -233,7 +234,7 @@ impl Host {
         let hold = |id| FunctionRef::new(id, self.link.clone());
         Call {
             session: Arc::clone(&self.scope),
-            deadline: Instant::now() + timeout.unwrap_or(CALL_WAIT_DEFAULT),
+            deadline: Instant::now() + timeout.unwrap_or(CALL_WAIT_DEFAULT).min(DURATION_MAX),
             cancel: CancellationToken::new(),
             depth: 0,
             eval_id: None,

@@ -43,7 +43,7 @@ pub use tls::{Tls, TlsError};
 
 use crate::binding::loader::Loaded;
 use crate::binding::{BindingError, Call, Package, PackageError, Principal, Registry};
-use crate::limits::Limits;
+use crate::limits::{Limits, LimitsError};
 use crate::observe;
 use crate::observe::audit::Audit;
 use crate::runtime::shard::Weight;
@@ -110,6 +110,9 @@ pub enum StartError {
     /// Something is wrong with the bindings.
     #[error(transparent)]
     Bindings(#[from] PackageError),
+    /// The limits would crash the server, or it could serve nothing within them.
+    #[error(transparent)]
+    Limits(#[from] LimitsError),
     /// The operating system says no.
     #[error("cannot start: {0}")]
     Io(#[from] io::Error),
@@ -400,6 +403,7 @@ impl ServerBuilder {
         if !self.problems.is_empty() {
             return Err(PackageError(self.problems).into());
         }
+        self.limits.check()?;
         let stuck_after = self.limits.cpu_max() + STUCK_GRACE;
         let directory = Arc::new(Directory::new(
             Arc::new(self.registry),

@@ -19,7 +19,7 @@ use super::super::guest::{Asked, CallAnswer, Origin, Owner, Reach};
 use super::super::shard::Shard;
 use super::super::spare;
 use crate::binding::{Binding, Call, Caller, FunctionRef, HostLink, Natives, Registry, SessionScope};
-use crate::limits::Limits;
+use crate::limits::{DURATION_MAX, Limits};
 use crate::rpc::{ErrorObject, Kind};
 use crate::scomp::methods::Payload;
 
@@ -133,6 +133,8 @@ impl Dispatcher {
     /// What a handler of `binding` is told of a call.
     pub(crate) fn call(&self, binding: &Binding, depth: u32, functions: Vec<String>) -> Call {
         let timeout = binding.timeout.unwrap_or(Duration::from_millis(self.limits.binding_ms_max));
+        // A declaration may name any number.
+        let timeout = timeout.min(DURATION_MAX);
         self.new_call(timeout, depth, functions)
     }
 
