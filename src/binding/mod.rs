@@ -16,6 +16,7 @@ mod registry;
 pub mod schema;
 pub mod search;
 mod stdio;
+pub(crate) mod tags;
 mod typed_functions;
 pub mod typescript;
 
