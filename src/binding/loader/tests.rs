@@ -175,7 +175,7 @@ async fn bad_schema_beside_a_command_is_named_before_it_is_started() {
     refused(
         &[("p.json", file)],
         &[
-            ("/p.json", "/bindings/0/input/properties/id/type", "expected one of"),
+            ("/p.json", "/bindings/0/input/properties/id/type", "matches none"),
             ("/p.json", "/bindings/1/output/$ref", "`#none` cannot be resolved"),
         ],
     )
