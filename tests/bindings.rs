@@ -205,6 +205,27 @@ async fn a_child_that_does_not_speak_the_protocol_is_a_start_error() {
     }
 }
 
+/// Its output refers to a definition that is missing: that is anything, for executables as for clients.
+#[tokio::test]
+async fn declaration_of_the_specification_is_served() {
+    let setup = setup(node("spec_order.mjs")).await;
+    assert_eq!(value(&setup.client, "(await getOrder({ id: 'o_001' })).total").await, json!(142.5));
+    let file = json!({"package": "child", "rust": "orders", "bindings": [
+        {"name": "getOrder", "output": {"$ref": "#/$defs/Order"}}]});
+    let problems = Folder::with(&file).load().await.unwrap_err();
+    assert!(problems[0].starts_with("/bindings/0/output/$ref: "), "{problems:?}");
+}
+
+#[tokio::test]
+async fn malformed_tag_from_a_child_is_an_invalid_output() {
+    let setup = setup(node("spec_order.mjs")).await;
+    let caught = value(&setup.client, "await child.malformed({}).catch((e) => [e.name, e.data.path])").await;
+    assert_eq!(caught, json!(["InvalidOutput", "/at/$date"]));
+    let direct = setup.client.invoke("child.malformed", json!({})).await.unwrap_err();
+    let ClientError::Rpc(error) = direct else { panic!("{direct}") };
+    assert_eq!((error.kind(), error.code), (Some("InvalidOutput"), -32004));
+}
+
 #[tokio::test]
 async fn a_child_that_never_answers_the_handshake_is_given_up() {
     let folder = Folder::with(&node("mute.mjs"));

@@ -356,3 +356,44 @@ async fn a_value_too_large_to_send_is_told_from_one_too_large_for_the_memory() {
     assert_eq!(wire.failure("'x'.repeat(80 << 20)").await.0, "MemoryLimit");
     assert_eq!(wire.value("1 + 1").await, json!(2));
 }
+
+/// Compiled schemas of one connection; past it the handshake is refused, and a new one starts from nothing.
+#[tokio::test]
+async fn schemas_may_take_as_much_as_the_limit() {
+    let declared = |count: usize| {
+        let named = |n: usize| json!({"name": format!("t{n}"), "input": {"type": "object"}});
+        json!({"protocol": "0.1", "bindings": (0..count).map(named).collect::<Vec<_>>()})
+    };
+    let one = Running::with(Limits { schema_bytes_max: 100_000, ..Limits::default() }).await;
+    let mut fits = 0;
+    for count in 1.. {
+        let mut wire = Wire::open(&one.url).await;
+        let answer = wire.request("handshake", declared(count)).await;
+        if kind(&answer) == "InvalidParams" {
+            let path = format!("/bindings/{fits}/input");
+            assert_eq!(answer["error"]["data"]["path"], json!(path), "{answer}");
+            // Again on the same connection: the refused ones were given back.
+            assert_eq!(kind(&wire.request("handshake", declared(fits)).await), "no error");
+            break;
+        }
+        fits = count;
+    }
+    assert!((30..100).contains(&fits), "{fits}");
+}
+
+/// A session that is resumed again and again with the same schemas takes no more of them than one connection may.
+#[tokio::test]
+async fn resumed_session_declares_its_schemas_anew() {
+    let running = Running::with(Limits { schema_bytes_max: 20_000, ..Limits::default() }).await;
+    let schema = json!({"type": "object", "properties": {"s": {"pattern": "^[a-z]+$"}}});
+    let mut params = json!({"protocol": "0.1", "bindings": [{"name": "t", "input": schema}]});
+    for round in 0..5 {
+        let mut wire = Wire::open(&running.url).await;
+        let answer = wire.request("handshake", params.clone()).await;
+        assert_eq!(kind(&answer), "no error", "{round}: {answer}");
+        let session = &answer["result"]["metadata"]["session"];
+        assert_eq!(session["resumed"], json!(round > 0));
+        params["session"] = json!({"id": answer["result"]["sessionId"], "token": session["token"]});
+        assert_eq!(wire.value("await t({ s: '1' }).catch((e) => e.name)").await, json!("InvalidInput"));
+    }
+}

@@ -42,7 +42,7 @@ impl Binding {
             decision => decision,
         };
         let decided = decision.name();
-        let outcome = self.perform(input, call, decision, &effects).await;
+        let outcome = self.perform(input, call, caller, decision, &effects).await;
         let name = observe::outcome_name(outcome.as_ref().err());
         self.put_down(&session, &effects, decided, name, started);
         outcome
@@ -85,32 +85,42 @@ impl Binding {
         &self,
         input: Value,
         call: Call,
+        caller: Caller,
         decision: Decision,
         effects: &[String],
     ) -> Result<Value, ErrorObject> {
         let name = &self.declaration.name;
+        let session = Arc::clone(&call.session);
+        // The first part of a script's call runs inside its turn, which is charged as a whole.
+        let mut is_in_turn = caller == Caller::Script && decision == Decision::Allow;
         self.permit(&input, &call, decision, effects).await?;
-        check(self.input.as_ref(), &input)
+        check(self.input.as_ref(), &input, &session, is_in_turn)
             .map_err(|error| invalid(Kind::InvalidInput, name, "input", &error))?;
         let Ok(_slot) = self.slots.try_acquire() else {
             return Err(ErrorObject::new(Kind::Busy, format!("{name}: too many calls at once")));
         };
-        let output = self.run(input, call).await?;
-        check(self.output.as_ref(), &output)
+        let (output, has_waited) = self.run(input, call).await?;
+        is_in_turn &= !has_waited;
+        check(self.output.as_ref(), &output, &session, is_in_turn)
             .map_err(|error| invalid(Kind::InvalidOutput, name, "output", &error))?;
         Ok(output)
     }
 
-    async fn run(&self, input: Value, call: Call) -> Result<Value, ErrorObject> {
+    /// What the handler returns, and whether it had to be waited for.
+    async fn run(&self, input: Value, call: Call) -> Result<(Value, bool), ErrorObject> {
         let name = &self.declaration.name;
         let started = Instant::now();
         let (deadline, cancel) = (call.deadline, call.cancel.clone());
         // Kept here so that functions the handler does not keep are given back when it ends, not before.
         let functions = call.functions.clone();
         let mut work = AssertUnwindSafe(self.handler.call(input, call)).catch_unwind();
+        let mut has_waited = true;
         let outcome = match futures_util::poll!(&mut work) {
             // Many have their answer at once, and need neither a timer nor somebody who listens.
-            Poll::Ready(outcome) => outcome,
+            Poll::Ready(outcome) => {
+                has_waited = false;
+                outcome
+            }
             Poll::Pending => tokio::select! {
                 biased;
                 outcome = work => outcome,
@@ -125,7 +135,7 @@ impl Binding {
         };
         drop(functions);
         match outcome {
-            Ok(result) => result.map_err(BindingError::into_object),
+            Ok(result) => result.map(|value| (value, has_waited)).map_err(BindingError::into_object),
             Err(_) => {
                 tracing::error!(binding = %name, "the handler panicked");
                 Err(ErrorObject::new(Kind::BindingError, format!("{name}: the handler failed")))
@@ -161,8 +171,23 @@ impl Binding {
     }
 }
 
-fn check(schema: Option<&Schema>, value: &Value) -> Result<(), CheckError> {
-    schema.map_or(Ok(()), |schema| schema.check(value))
+/// Checks a value; outside of a turn of the script, the time is charged to the principal here.
+fn check(
+    schema: Option<&Schema>,
+    value: &Value,
+    session: &SessionScope,
+    is_in_turn: bool,
+) -> Result<(), CheckError> {
+    let Some(schema) = schema else {
+        return Ok(());
+    };
+    if is_in_turn {
+        return schema.check(value);
+    }
+    let started = Instant::now();
+    let checked = schema.check(value);
+    session.principal.account.charge_cpu(started.elapsed(), Instant::now);
+    checked
 }
 
 /// The error for a value that breaks its schema, which is of that kind, or that is too costly to check; `place` is

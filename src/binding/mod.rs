@@ -17,6 +17,7 @@ mod roles;
 pub mod schema;
 pub mod search;
 mod stdio;
+pub(crate) mod tags;
 mod typed_functions;
 pub mod typescript;
 

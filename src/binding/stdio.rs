@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Binding, BindingError, Call, Caller, FunctionRef, HostLink, HostRequest, Natives, Package, PackageError,
-    Principal, Registry, Releases, SessionScope, handler, places,
+    Principal, Registry, Releases, SessionScope, handler, places, tags,
 };
 use crate::limits::DURATION_MAX;
 use crate::rpc::{ErrorObject, Id, Kind};
@@ -186,6 +186,7 @@ impl Host {
             }
             SessionCommand::Answer { call, outcome } => {
                 if let Some(reply_tx) = self.waiting.remove(&call) {
+                    let outcome = outcome.and_then(tags::check_answer);
                     // A handler that was cancelled does not want to know.
                     let _ = reply_tx.send(outcome);
                 }
@@ -196,6 +197,7 @@ impl Host {
 
     /// Begins a call of a binding or of a function that was given away.
     fn start(&mut self, request: &Id, target: Target, payload: Payload) -> Result<(), ErrorObject> {
+        tags::check_payload(&payload)?;
         let request = request.clone();
         match (target, payload) {
             (Target::Binding(name), Payload::Input(input)) => {

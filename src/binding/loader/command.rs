@@ -19,7 +19,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::Environment;
-use super::bridge::{self, Bridge};
+use super::bridge::Bridge;
 use super::file::{PackageFile, Source};
 use super::process::Process;
 use crate::binding::registry::is_control_name;
@@ -258,7 +258,7 @@ impl CommandPackage {
         let mut waiting = Waiting { line: &line, answered: false };
         let outcome = line.client.invoke(binding, input).await;
         waiting.answered = true;
-        Ok(bridge.to_script(outcome.map_err(bridge::failure)?))
+        bridge.accept(outcome)
     }
 }
 

@@ -14,7 +14,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{BindingLimits, Handler, Registry, RegistryProblem};
+use super::schema::SchemaSource;
+use super::{BindingLimits, DeclaredSchemas, Handler, Registry, RegistryProblem};
 use crate::bindings::{self, BuiltIn, Opened, Setup};
 use crate::peering::{Background, Mount};
 use crate::scomp::declaration::Declaration;
@@ -103,7 +104,11 @@ async fn load_package(path: &Path, env: &Environment, loaded: &mut Loaded, probl
         Source::Rust(name) => built_in(name, path, &package, env, loaded, problems),
         Source::Command(_) => command(path, &package, env, &mut loaded.commands, problems).await,
     };
-    let bindings = register(ready, &mut loaded.registry, problems);
+    let source = match &package.source {
+        Source::Rust(_) => SchemaSource::Operator,
+        Source::Command(_) => SchemaSource::Executable,
+    };
+    let bindings = register(ready, source, &mut loaded.registry, problems);
     loaded.packages.push(PackageInfo { bindings, ..info });
 }
 
@@ -111,12 +116,18 @@ fn folder_of(declaration: &Path) -> &Path {
     declaration.parent().unwrap_or(Path::new("."))
 }
 
-fn register(ready: Vec<Ready>, registry: &mut Registry, problems: &mut Problems) -> Vec<String> {
+fn register(
+    ready: Vec<Ready>,
+    source: SchemaSource<'_>,
+    registry: &mut Registry,
+    problems: &mut Problems,
+) -> Vec<String> {
     let mut names = Vec::new();
     for binding in ready {
         let name = binding.declaration.name.clone();
         let origin = problems.origin().to_owned();
-        match registry.add(binding.declaration, &binding.limits, binding.handler, &origin, &binding.path) {
+        let Ready { declaration, limits, handler, path } = binding;
+        match registry.add_from(source, declaration, &limits, handler, (&origin, &path)) {
             Ok(()) => names.push(name),
             Err(problem) => problems.push(problem),
         }
@@ -212,6 +223,8 @@ async fn command(
 ) -> Vec<Ready> {
     let schema = package.config_schema.as_ref();
     let config = config::checked(package.config.as_ref(), schema.into_iter(), env, problems);
+    // Before the executable is started: what is wrong with the file is said of the file, whatever the other does of it.
+    refuse_schemas(package.bindings.as_deref().unwrap_or_default(), problems);
     let Some(config) = config.filter(|_| problems.count() == 0) else {
         return Vec::new();
     };
@@ -227,6 +240,15 @@ async fn command(
         Err(error) => {
             problems.add("/command", error.to_string());
             Vec::new()
+        }
+    }
+}
+
+/// Says of every schema of the file what is wrong with it.
+fn refuse_schemas(declared: &[Declared], problems: &mut Problems) {
+    for Declared { declaration, path, .. } in declared {
+        if let Err(error) = DeclaredSchemas::compile(declaration, SchemaSource::Executable) {
+            problems.add(format!("{path}{}", error.path), error.message);
         }
     }
 }

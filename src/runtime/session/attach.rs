@@ -37,6 +37,11 @@ impl Session {
         self.send_waiting_calls().await;
     }
 
+    /// What the client's schemas take.
+    pub(crate) fn schema_bytes(&self) -> u64 {
+        self.live.as_ref().map_or(0, |live| live.schema_budget.used() as u64)
+    }
+
     /// The connection of that number is gone, if it is still the one.
     pub(crate) async fn detach(&mut self, number: u64) {
         self.departing.take_if(|departing| *departing == number);

@@ -12,7 +12,7 @@ use super::super::guest::{Asked, CallAnswer, Callable, Holder, Origin, Owner, Re
 use super::dispatch::Pending;
 use super::turn::Action;
 use super::{Inbox, Ready, Session};
-use crate::binding::{FunctionSchemas, invalid, places};
+use crate::binding::{FunctionSchemas, invalid, places, tags};
 use crate::rpc::{ErrorObject, Kind};
 use crate::scomp::link::SessionEvent;
 use crate::scomp::methods::{Payload, Target};
@@ -38,6 +38,16 @@ pub(crate) enum Waiter {
     Handler(oneshot::Sender<Result<Value, ErrorObject>>),
     /// Nobody: a console line.
     Nobody,
+}
+
+impl Waiter {
+    /// The script's part that pays for the call, if it is the script's.
+    fn owner(&self) -> Option<Owner> {
+        match self {
+            Self::Script { owner, .. } => Some(*owner),
+            Self::Handler(_) | Self::Nobody => None,
+        }
+    }
 }
 
 /// A call to the client.
@@ -105,7 +115,10 @@ impl Session {
             let error = ErrorObject::new(Kind::PeerGone, "the client is not connected");
             return self.deliver(waiter, Err(error));
         }
-        if let Some(error) = self.refuse_call(&target, &payload) {
+        let started = Instant::now();
+        let refused = self.refuse_call(&target, &payload);
+        self.charge_check(waiter.owner(), started.elapsed());
+        if let Some(error) = refused {
             return self.deliver(waiter, Err(error));
         }
         let wait = if self.live.is_some() {
@@ -171,11 +184,34 @@ impl Session {
             return;
         };
         self.call_deadlines.remove(&(call.deadline, number));
+        let started = Instant::now();
         let outcome = outcome.and_then(|value| self.check_output(&call.target, value));
+        self.charge_check(call.waiter.owner(), started.elapsed());
         self.deliver(call.waiter, outcome);
     }
 
+    /// Checking a value takes time outside of any turn; it counts as the time of the script that the value is for.
+    pub(crate) fn charge_check(&mut self, owner: Option<Owner>, used: Duration) {
+        self.cpu_total += used;
+        self.parts.scope.principal.account.charge_cpu(used, Instant::now);
+        match owner.map(|owner| self.current_owner(owner)) {
+            Some(Owner::Eval(_)) => {
+                if let Some(running) = &mut self.evals.running {
+                    running.cpu += used;
+                }
+            }
+            Some(Owner::Invocation(number)) => {
+                if let Some(call) = self.invocations.get_mut(&number) {
+                    call.cpu += used;
+                }
+            }
+            Some(Owner::Nobody) => self.background.charge(used),
+            None => {}
+        }
+    }
+
     fn check_output(&self, target: &Target, value: Value) -> Result<Value, ErrorObject> {
+        let value = tags::check_answer(value)?;
         let (name, checked) = match target {
             Target::Binding(name) => {
                 let binding = self.live.as_ref().and_then(|live| live.bindings.get(name));

@@ -15,7 +15,7 @@ use super::calls::{Waiter, scope_functions};
 use super::evals::Requester;
 use super::turn::Action;
 use super::{Inbox, Ready, Session};
-use crate::binding::{Caller, FunctionSchemas, HostRequest, invalid, places};
+use crate::binding::{Caller, FunctionSchemas, HostRequest, invalid, places, tags};
 use crate::rpc::{ErrorObject, Kind};
 use crate::scomp::link::SessionCommand;
 use crate::scomp::methods::{Payload, Target, ValueResult};
@@ -53,7 +53,7 @@ impl Session {
             }
             SessionCommand::Invoke { request, target, payload } => {
                 let by = CalledBy::Client(Requester { connection, id: request });
-                if let Some(error) = self.too_deep(&payload) {
+                if let Some(error) = self.too_deep(&payload).or_else(|| tags::check_payload(&payload).err()) {
                     return self.reply(by, Err(error)).await;
                 }
                 // A client does not say what it calls for; the deepest call it has to answer is the likely one.
@@ -176,7 +176,10 @@ impl Session {
                 let owner = Owner::Invocation(number);
                 let deadline = Instant::now() + self.parts.limits.wall_max();
                 let schemas = self.schemas_of_function(reference);
-                if let Some(error) = refuse_arguments(schemas.as_deref(), reference, &arguments) {
+                let started = Instant::now();
+                let refused = refuse_arguments(schemas.as_deref(), reference, &arguments);
+                self.charge_check(None, started.elapsed());
+                if let Some(error) = refused {
                     return self.reply(by, Err(error)).await;
                 }
                 self.invocations
@@ -246,11 +249,13 @@ impl Session {
             return;
         };
         self.engine.guest.calls.borrow_mut().close_account(Owner::Invocation(number));
+        let started = Instant::now();
         let outcome = settled.outcome.and_then(|encoded| {
             let value = encoded.into_tree();
             let value = value.map_err(|error| ErrorObject::new(Kind::Internal, error.to_string()))?;
             check_result(invocation.schemas.as_deref(), value)
         });
+        self.charge_check(None, started.elapsed());
         self.reply(invocation.by, outcome).await;
     }
 

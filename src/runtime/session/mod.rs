@@ -405,7 +405,7 @@ impl Session {
             running: self.evals.running.is_some(),
             evals_queued: self.evals.queued(),
             evals_done: self.evals.done,
-            memory_bytes: self.engine.memory_bytes(),
+            memory_bytes: self.engine.memory_bytes() + self.schema_bytes(),
             cpu_ms: u64::try_from(self.cpu_total.as_millis()).unwrap_or(u64::MAX),
             calls_in_flight: guest.calls.borrow().waiting(),
             timers: guest.timers.borrow().len(),
