@@ -81,6 +81,8 @@ pub(crate) enum Effect {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) client_id: String,
+    /// Whether the connection had authenticated.
+    pub(crate) is_granted: bool,
     pub(crate) kind: &'static str,
     pub(crate) id: Option<String>,
     pub(crate) from: Option<String>,
@@ -302,12 +304,18 @@ impl Gateway {
     }
 
     fn on_decoded(&mut self, id: ConnectionId, decoded: Result<Envelope, Unreadable>, turn: &mut Turn<'_>) {
-        if !self.connections.contains_key(&id) {
-            return;
-        }
+        let Some(connection) = self.connections.get(&id) else { return };
         let client_id = self.client_id(id);
-        let mut record =
-            Record { client_id, kind: "unreadable", id: None, from: None, agent: None, outcome: "ok" };
+        let is_granted = matches!(connection.access, Access::Granted);
+        let mut record = Record {
+            client_id,
+            is_granted,
+            kind: "unreadable",
+            id: None,
+            from: None,
+            agent: None,
+            outcome: "ok",
+        };
         let (acted, correlation_id) = match decoded {
             Err(Unreadable { refusal, correlation_id }) => {
                 let refusal = self.check_rate(id, turn.now_ms).err().unwrap_or(refusal);
