@@ -48,7 +48,7 @@ pub fn open(setup: &Setup<'_>) -> Result<Opened, String> {
     let (peers, background) = Peers::new(secret, engine.clone(), &admission, &config.peers);
     let endpoint = MemoryEndpoint { engine: engine.clone(), admission: Arc::new(admission) };
     let mounts = mounts(&config, engine, Arc::new(endpoint));
-    Ok(Opened { handlers: script::handlers(Arc::new(peers)), mounts, background })
+    Ok(Opened { handlers: script::handlers(Arc::new(peers)), mounts, background, ..Opened::default() })
 }
 
 fn mounts(config: &Config, engine: Engine, endpoint: Arc<dyn Endpoint>) -> Vec<Mount> {

@@ -14,6 +14,7 @@ mod services;
 pub mod settings;
 mod shards;
 mod sockets;
+mod start;
 mod tls;
 mod upgrade;
 
@@ -38,6 +39,7 @@ use tower::ServiceExt as _;
 pub use connection::Patience;
 pub use gate::{Gate, GateError};
 pub use services::{Service, ServiceState, Services};
+pub use start::{StartError, check_policies};
 pub use tls::{Tls, TlsError};
 
 use crate::binding::loader::Loaded;
@@ -104,17 +106,6 @@ pub struct ServerBuilder {
     settings: ServerSettings,
     patience: Patience,
     additions: Additions,
-}
-
-/// Why a server could not be made.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// Something is wrong with the bindings.
-    #[error(transparent)]
-    Bindings(#[from] PackageError),
-    /// The operating system says no.
-    #[error("cannot start: {0}")]
-    Io(#[from] io::Error),
 }
 
 impl Server {
@@ -360,6 +351,7 @@ impl ServerBuilder {
         self.problems.extend(self.registry.merge(loaded.registry));
         self.additions.mounts.extend(loaded.mounts);
         self.additions.commands.extend(loaded.commands);
+        self.additions.policies.extend(loaded.policies);
         self.additions.background.get_mut().extend(loaded.background);
         self
     }
@@ -418,6 +410,7 @@ impl ServerBuilder {
         if !self.problems.is_empty() {
             return Err(PackageError(self.problems).into());
         }
+        start::refuse_unknown_names(&self.gate, &self.additions.policies, &self.registry)?;
         let stuck_after = self.limits.cpu_max() + STUCK_GRACE;
         let directory = Arc::new(Directory::new(
             Arc::new(self.registry),
