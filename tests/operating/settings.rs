@@ -81,3 +81,14 @@ fn policy_that_tolerates_unknown_names_is_a_warning() {
     assert_eq!(done.code, 0, "{}", done.stderr);
     assert!(done.stderr.contains("warning: ") && done.stderr.contains("\"mail.send\""), "{}", done.stderr);
 }
+
+#[test]
+fn misspelled_deny_in_a_package_is_found() {
+    let declaration = r#"{"package": "exoclaw", "rust": "exoclaw",
+        "config": {"serve": {"policy": {"deny": ["extrenal"]}, "memory": {"path": "exoclaw.db"}}}}"#;
+    let folder = Folder::with(&[("exoclaw/declaration.json", declaration)]);
+    let done = Program::new(["check", "--bindings", folder.path().to_str().unwrap()]).run();
+    assert_eq!(done.code, 1, "{}", done.stderr);
+    let expected = "declaration.json: /config/serve/policy/deny: unknown name \"extrenal\"";
+    assert!(done.stderr.contains(expected), "{}", done.stderr);
+}
