@@ -253,7 +253,7 @@ async fn the_example_in_node_works_as_it_stands() {
 /// Whether a process is there, be it as a zombie.
 #[cfg(target_os = "linux")]
 fn is_there(pid: &str) -> bool {
-    std::path::Path::new("/proc").join(pid.trim()).exists()
+    Path::new("/proc").join(pid.trim()).exists()
 }
 
 #[cfg(target_os = "linux")]

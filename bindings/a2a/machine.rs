@@ -19,9 +19,9 @@ use super::auth::Token;
 use super::codes::{ErrorCode, Refusal};
 use super::content::{Body, Channel};
 use super::correlation::Correlations;
+use super::owner::Owner;
 use super::parked::Parked;
 use super::rate::{Bucket, Rate};
-use super::owner::Owner;
 use super::registry::Registry;
 use super::sessions::Sessions;
 use super::triad::{Rules, Triad};
@@ -96,6 +96,8 @@ pub(crate) enum Effect {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) client_id: String,
+    /// Whether the connection had authenticated.
+    pub(crate) is_granted: bool,
     pub(crate) kind: &'static str,
     pub(crate) id: Option<String>,
     pub(crate) from: Option<String>,
@@ -143,10 +145,7 @@ enum Access {
     /// Until its token expires, if that does.
     Granted { until_ms: Option<u64> },
     /// It has until then to show its token, and will then be the agents that it said it is.
-    AwaitingToken {
-        until_ms: u64,
-        claims: Vec<Claim>,
-    },
+    AwaitingToken { until_ms: u64, claims: Vec<Claim> },
 }
 
 /// An agent that somebody wants to be.
@@ -310,12 +309,18 @@ impl Gateway {
     }
 
     fn on_decoded(&mut self, id: ConnectionId, decoded: Result<Envelope, Unreadable>, turn: &mut Turn<'_>) {
-        if !self.connections.contains_key(&id) {
-            return;
-        }
+        let Some(connection) = self.connections.get(&id) else { return };
         let client_id = self.client_id(id);
-        let mut record =
-            Record { client_id, kind: "unreadable", id: None, from: None, agent: None, outcome: "ok" };
+        let is_granted = matches!(connection.access, Access::Granted);
+        let mut record = Record {
+            client_id,
+            is_granted,
+            kind: "unreadable",
+            id: None,
+            from: None,
+            agent: None,
+            outcome: "ok",
+        };
         let (acted, correlation_id) = match decoded {
             Err(Unreadable { refusal, correlation_id }) => {
                 let refusal = self.check_rate(id, turn.now_ms).err().unwrap_or(refusal);

@@ -83,7 +83,7 @@ pub fn open(setup: &Setup<'_>) -> Result<Opened, String> {
     let desk = Desk::new(gateway, remotes, config.shared);
     let mut handlers = handlers::handlers(&desk);
     handlers.extend(council::handlers(&desk));
-    Ok(Opened { handlers, mounts, background })
+    Ok(Opened { handlers, mounts, background, ..Opened::default() })
 }
 
 fn dialled(name: &str, config: GatewayConfig) -> (Remote, Background) {

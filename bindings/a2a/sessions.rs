@@ -80,7 +80,9 @@ impl From<SessionError> for Refusal {
             SessionError::Expired(_) => ErrorCode::SessionExpired,
             SessionError::Locked => ErrorCode::SessionLocked,
             SessionError::Corrupt { .. } => ErrorCode::SessionCorrupt,
-            SessionError::BadId | SessionError::Exists(_) | SessionError::BadLine { .. } => ErrorCode::InvalidContent,
+            SessionError::BadId | SessionError::Exists(_) | SessionError::BadLine { .. } => {
+                ErrorCode::InvalidContent
+            }
             SessionError::Full | SessionError::Io(_) => ErrorCode::AgentError,
         };
         Self::new(code, error.to_string())
@@ -157,7 +159,13 @@ impl DiskSessions {
     /// A store below `state`, which is made at need.
     pub(crate) fn new(state: &Path, durability: Durability) -> Self {
         let journal_bytes_max = JOURNAL_BYTES_MAX;
-        Self { root: state.join("agents"), durability, journal_bytes_max, open: HashMap::new(), owners: Owners::default() }
+        Self {
+            root: state.join("agents"),
+            durability,
+            journal_bytes_max,
+            open: HashMap::new(),
+            owners: Owners::default(),
+        }
     }
 
     /// What must be done before anybody hears of what was appended.

@@ -136,7 +136,7 @@ pub fn open(setup: &Setup<'_>) -> Result<Opened, String> {
     let mount = Mount::web_socket("/holon", endpoint);
     let mut mounts = vec![mount.clone()];
     mounts.extend(config.listen.map(|listen| mount.on(listen)));
-    Ok(Opened { handlers: handlers(&hub, &Arc::new(peers)), mounts, background })
+    Ok(Opened { handlers: handlers(&hub, &Arc::new(peers)), mounts, background, ..Opened::default() })
 }
 
 fn dialled(name: &str, config: PeerConfig, served_max: usize, hub: &Arc<Hub>) -> (Peer, Background) {

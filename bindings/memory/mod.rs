@@ -55,7 +55,7 @@ pub fn open(setup: &Setup<'_>) -> Result<Opened, String> {
         Blobs { engine: engine.clone(), identities: (!admission.is_trusted).then(|| Arc::clone(&peers)) };
     let endpoint = MemoryEndpoint { engine, admission: Arc::new(admission) };
     let mounts = mounts(&config, blobs, Arc::new(endpoint));
-    Ok(Opened { handlers: script::handlers(peers), mounts, background })
+    Ok(Opened { handlers: script::handlers(peers), mounts, background, ..Opened::default() })
 }
 
 fn mounts(config: &Config, blobs: Blobs, endpoint: Arc<dyn Endpoint>) -> Vec<Mount> {

@@ -17,8 +17,21 @@ pub struct Policy {
     pub allow: Option<BTreeSet<String>>,
     /// The effects, or bindings by name, that need the client's approval.
     pub approve: BTreeSet<String>,
-    /// The bindings that are refused whatever their effects.
+    /// The effects, or bindings by name, that are refused whatever the rest says.
     pub deny: BTreeSet<String>,
+    /// What a name in `approve` or `deny` means that no loaded package knows.
+    pub unknown: UnknownNames,
+}
+
+/// What becomes of a policy that names something unknown: a misspelled name would protect from nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UnknownNames {
+    /// The server does not start.
+    #[default]
+    Refuse,
+    /// The server starts and logs a warning: for a policy that several servers share, or for packages that come and go.
+    Warn,
 }
 
 /// What the policy says of a call.
@@ -48,6 +61,9 @@ impl Policy {
     pub fn decide(&self, binding: &str, effects: &[String]) -> Decision {
         if self.deny.contains(binding) {
             return Decision::Deny(format!("{binding} is not allowed here"));
+        }
+        if let Some(effect) = effects.iter().find(|effect| self.deny.contains(*effect)) {
+            return Decision::Deny(format!("{binding} has the effect `{effect}`, which is not allowed here"));
         }
         if let Some(allowed) = &self.allow
             && let Some(effect) =
@@ -115,6 +131,17 @@ mod tests {
         let policy = Policy { allow: Some(set(&["read"])), approve: set(&["write"]), ..Policy::default() };
         assert_eq!(policy.decide("kv.set", &["write".into()]), Decision::Ask);
         assert!(matches!(policy.decide("http.request", &["external".into()]), Decision::Deny(_)));
+    }
+
+    #[test]
+    fn denial_by_effect_wins_over_allowing_it() {
+        let policy =
+            Policy { allow: Some(set(&["read", "external"])), deny: set(&["external"]), ..Policy::default() };
+        assert_eq!(policy.decide("kv.get", &["read".into()]), Decision::Allow);
+        assert!(matches!(
+            policy.decide("http.request", &["read".into(), "external".into()]),
+            Decision::Deny(_)
+        ));
     }
 
     #[test]

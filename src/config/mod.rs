@@ -170,6 +170,11 @@ impl Settings {
             environment.iter().find(|(variable, _)| variable == name).map(|(_, value)| value.clone())
         };
         let mut settings = environment::overlay(table, environment.iter().cloned())?;
+        if let Some(file) = file {
+            for (at, token) in settings.auth.tokens.iter_mut().enumerate() {
+                token.place = format!("{}: auth.tokens[{at}]", file.display());
+            }
+        }
         settings.auth = settings
             .auth
             .with_environment(lookup)

@@ -125,7 +125,7 @@ const REFUSALS: Family = Family { name: "scomp_refusals_total", label: "reason" 
 const CLOSES: Family = Family { name: "scomp_closes_total", label: "code" };
 const STRAYS: Family = Family { name: "scomp_stray_messages_total", label: "kind" };
 const PEER_WARNINGS: Family = Family { name: "scomp_peer_warnings_total", label: "kind" };
-const AUDIT_DROPPED: &str = "scomp_audit_dropped_total";
+const AUDIT_DROPPED: Family = Family { name: "scomp_audit_dropped_total", label: "log" };
 const ENGINE_LEAKS: &str = "scomp_engine_leaks_total";
 const ENGINE_LEAKED_BYTES: &str = "scomp_engine_leaked_bytes_total";
 const LOG_DROPPED: &str = "scomp_log_dropped_total";
@@ -144,7 +144,7 @@ fn describe() {
     metrics::describe_counter!(STRAYS.name, "Messages that meant nothing to us");
     metrics::describe_counter!(PEER_WARNINGS.name, "What peers of other protocols did wrong");
     metrics::describe_counter!(LOG_DROPPED, "Log lines lost because stderr was not read in time");
-    metrics::describe_counter!(AUDIT_DROPPED, "Audit records lost because the disk was too slow");
+    metrics::describe_counter!(AUDIT_DROPPED.name, "Audit records lost because the disk was too slow");
     metrics::describe_counter!(
         ENGINE_LEAKS,
         "Contexts that did not free all of their memory when they ended"
@@ -215,9 +215,9 @@ pub(crate) fn log_lines_dropped(count: u64) {
     METERS.log_dropped.increment(count);
 }
 
-/// An audit record was lost.
-pub(crate) fn audit_record_dropped() {
-    with_local_recorder(&METERS.recorder, || metrics::counter!(AUDIT_DROPPED).increment(1));
+/// An audit record was lost, of the log of that name.
+pub(crate) fn audit_record_dropped(log: &'static str) {
+    METERS.count(AUDIT_DROPPED, log);
 }
 
 /// A runtime was freed, and this many bytes of it were not.

@@ -29,6 +29,9 @@ use crate::quota::Quotas;
 /// What a browser offers as subprotocol, before its token.
 const BEARER_SUBPROTOCOL: &str = "bearer.";
 
+/// The name of the principal of this machine and of peers that this gate does not authenticate.
+const LOCAL_PRINCIPAL: &str = "anonymous";
+
 /// A refusal before the upgrade.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
@@ -92,6 +95,8 @@ pub struct Gate {
 struct KnownToken {
     hash: [u8; SHA256_OUTPUT_LEN],
     principal: Arc<Principal>,
+    /// Where it is set.
+    place: String,
 }
 
 impl Gate {
@@ -101,7 +106,7 @@ impl Gate {
     }
 
     fn without_tokens(origins: OriginSettings, quotas: Quotas) -> Self {
-        let stranger = Principal::new("anonymous", Policy::default(), quotas);
+        let stranger = Principal::new(LOCAL_PRINCIPAL, Policy::default(), quotas);
         let local = stranger.clone().with_roles(Roles::all());
         Self { tokens: Vec::new(), origins, local: Arc::new(local), stranger: Arc::new(stranger) }
     }

@@ -79,7 +79,7 @@ pub(super) fn noted<T>(state: &ServerState, admitted: Result<T, Refusal>) -> Res
     admitted.inspect_err(|refusal| {
         let reason = refusal.reason();
         observe::refused(reason);
-        state.directory.audit().record(|| Event::Refused { reason });
+        state.directory.audit().record_unauthenticated(|| Event::Refused { reason, count: 1 });
     })
 }
 

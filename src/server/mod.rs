@@ -14,6 +14,7 @@ mod services;
 pub mod settings;
 mod shards;
 mod sockets;
+mod start;
 mod stop;
 mod tls;
 mod upgrade;
@@ -39,11 +40,12 @@ use tower::ServiceExt as _;
 pub use connection::Patience;
 pub use gate::{Gate, GateError};
 pub use services::{Service, ServiceState, Services};
+pub use start::{StartError, check_policies};
 pub use tls::{Tls, TlsError};
 
 use crate::binding::loader::Loaded;
 use crate::binding::{BindingError, Call, Package, PackageError, Principal, Registry};
-use crate::limits::{Limits, LimitsError};
+use crate::limits::Limits;
 use crate::observe;
 use crate::observe::audit::Audit;
 use crate::runtime::shard::Weight;
@@ -102,20 +104,6 @@ pub struct ServerBuilder {
     settings: ServerSettings,
     patience: Patience,
     additions: Additions,
-}
-
-/// Why a server could not be made.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// Something is wrong with the bindings.
-    #[error(transparent)]
-    Bindings(#[from] PackageError),
-    /// The limits would crash the server, or it could serve nothing within them.
-    #[error(transparent)]
-    Limits(#[from] LimitsError),
-    /// The operating system says no.
-    #[error("cannot start: {0}")]
-    Io(#[from] io::Error),
 }
 
 impl Server {
@@ -345,6 +333,7 @@ impl ServerBuilder {
         self.problems.extend(self.registry.merge(loaded.registry));
         self.additions.mounts.extend(loaded.mounts);
         self.additions.commands.extend(loaded.commands);
+        self.additions.policies.extend(loaded.policies);
         self.additions.background.get_mut().extend(loaded.background);
         self
     }
@@ -404,6 +393,7 @@ impl ServerBuilder {
             return Err(PackageError(self.problems).into());
         }
         self.limits.check()?;
+        start::refuse_unknown_names(&self.gate, &self.additions.policies, &self.registry)?;
         let stuck_after = self.limits.cpu_max() + STUCK_GRACE;
         let directory = Arc::new(Directory::new(
             Arc::new(self.registry),

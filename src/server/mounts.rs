@@ -18,6 +18,7 @@ use tracing::Instrument as _;
 
 use super::gate::Refusal;
 use super::{PAIR_FRAMES_MAX, Server, ServerState, http, upgrade};
+use crate::binding::Policy;
 use crate::binding::loader::CommandPackage;
 use crate::peering::{Background, Endpoint, Face, Host, Mount, MountGate, Requester, Visit};
 use crate::transport::{MessageSizes, pair};
@@ -33,6 +34,8 @@ pub(crate) struct Additions {
     pub(crate) background: Mutex<Vec<Background>>,
     /// The executables behind bindings; they end with the server.
     pub(crate) commands: Vec<Arc<CommandPackage>>,
+    /// The policies in their configurations, with their places.
+    pub(crate) policies: Vec<(String, Policy)>,
 }
 
 impl Additions {

@@ -31,6 +31,9 @@ pub struct TokenSettings {
     pub principal: String,
     /// SHA-256 of the token, in hexadecimal.
     pub sha256: String,
+    /// Where it is set, for messages; filled in by what reads it.
+    #[serde(skip)]
+    pub place: String,
     /// What the sessions opened with it may do.
     #[serde(default)]
     pub policy: Policy,

@@ -156,7 +156,8 @@ fn descriptor_of<T>(_stream: &T) -> Descriptor {
 #[cfg(not(unix))]
 fn shut_both_ways(_descriptor: Descriptor) {}
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::io::Read as _;
     use std::net::{TcpListener, TcpStream as StdStream};

@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod audit;
 mod descriptors;
 #[allow(dead_code, unreachable_pub, reason = "other tests use the rest")]
 #[path = "../support/folder.rs"]
@@ -13,3 +14,4 @@ mod processes;
 #[allow(dead_code, reason = "other tests of the program use the rest")]
 #[path = "../cli/program.rs"]
 mod program;
+mod settings;

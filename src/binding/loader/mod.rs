@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::schema::SchemaSource;
-use super::{BindingLimits, DeclaredSchemas, Handler, Registry, RegistryProblem};
+use super::{BindingLimits, DeclaredSchemas, Handler, Policy, Registry, RegistryProblem};
 use crate::bindings::{self, BuiltIn, Opened, Setup};
 use crate::peering::{Background, Mount};
 use crate::scomp::declaration::Declaration;
@@ -49,6 +49,8 @@ pub struct Loaded {
     pub mounts: Vec<Mount>,
     /// What packages do as long as the server runs.
     pub background: Vec<Background>,
+    /// The policies in their configurations, each with its file and JSON Pointer.
+    pub policies: Vec<(String, Policy)>,
 }
 
 /// One package, for an operator.
@@ -161,7 +163,10 @@ fn built_in(
         return Vec::new();
     };
     match (built_in.open)(&Setup { config: &config, folder: folder_of(path) }) {
-        Ok(Opened { handlers, mounts, background }) => {
+        Ok(Opened { handlers, mounts, background, policies }) => {
+            let place = |pointer| format!("{}: /config{pointer}/", problems.origin());
+            let policies = policies.into_iter().map(|(pointer, policy)| (place(pointer), policy));
+            loaded.policies.extend(policies);
             for mount in mounts {
                 let same = |other: &Mount| other.listen == mount.listen && other.path == mount.path;
                 if loaded.mounts.iter().any(same) {

@@ -88,6 +88,43 @@ fn two_tokens_of_one_principal_share_its_account() {
     assert!(Arc::ptr_eq(&old.account, &new.account));
 }
 
+fn refusal(tokens: Vec<TokenSettings>) -> String {
+    let auth = AuthSettings { tokens, file: None };
+    Gate::new(&auth, OriginSettings::default(), &Quotas::default()).unwrap_err().to_string()
+}
+
+#[test]
+fn one_token_for_two_principals_is_refused() {
+    let message = refusal(vec![
+        TokenSettings::of_token("ann", "shared"),
+        TokenSettings::of_token("eve", "own"),
+        TokenSettings { place: "SCOMP_TOKEN".to_owned(), ..TokenSettings::of_token("bob", "shared") },
+    ]);
+    let expected = "SCOMP_TOKEN: \"bob\" has the same token as \"ann\" at auth.tokens[0]; ";
+    assert!(message.starts_with(expected) && message.lines().count() == 1, "{message}");
+}
+
+#[test]
+fn one_token_in_two_entries_of_a_principal_is_refused() {
+    // Which of the two decides over roles and policy would be a matter of order; the case of the digits is none.
+    let first = TokenSettings::of_token("ann", "shared");
+    let second = TokenSettings { sha256: first.sha256.to_uppercase(), ..first.clone() };
+    assert!(refusal(vec![first, second]).contains("the same token"));
+}
+
+#[test]
+fn everything_wrong_with_tokens_is_listed() {
+    let bad_hash = TokenSettings { sha256: "12".to_owned(), ..TokenSettings::of_token("ann", "x") };
+    let message = refusal(vec![
+        bad_hash,
+        TokenSettings::of_token("anonymous", "y"),
+        TokenSettings::of_token("", "z"),
+        TokenSettings::of_token("bob", "z"),
+    ]);
+    let places: Vec<&str> = message.lines().filter_map(|line| line.split(": ").next()).collect();
+    assert_eq!(places, ["auth.tokens[0]", "auth.tokens[1]", "auth.tokens[2]", "auth.tokens[3]"], "{message}");
+}
+
 #[test]
 fn the_environment_adds_a_token_and_a_file() {
     let path = std::env::temp_dir().join(format!("scomp-tokens-{}.toml", std::process::id()));
