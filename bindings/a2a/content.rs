@@ -73,15 +73,39 @@ impl Channel {
 /// What a client wants of the session store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SessionRequest {
-    Create { agent: String, session_id: Option<String> },
-    List { agent: Option<String> },
-    Get { agent: String, session_id: String },
-    Commit { agent: String, session_id: String },
-    Archive { agent: String, which: Archived },
-    Delete { agent: String, session_id: String },
+    Create {
+        agent: String,
+        session_id: Option<String>,
+    },
+    List {
+        agent: Option<String>,
+    },
+    Get {
+        agent: String,
+        session_id: String,
+    },
+    Commit {
+        agent: String,
+        session_id: String,
+    },
+    Archive {
+        agent: String,
+        which: Archived,
+    },
+    Delete {
+        agent: String,
+        session_id: String,
+    },
     /// The lines of a session, to be imported elsewhere.
-    Export { agent: String, session_id: String },
-    Import { agent: String, session_id: Option<String>, data: String },
+    Export {
+        agent: String,
+        session_id: String,
+    },
+    Import {
+        agent: String,
+        session_id: Option<String>,
+        data: String,
+    },
 }
 
 impl SessionRequest {

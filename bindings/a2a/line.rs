@@ -43,7 +43,8 @@ impl Line {
     pub(crate) async fn here(gateway: &GatewayHandle, principal: &str) -> Result<Self, LineError> {
         // Nobody looks at the token: an outlet that is overrun is dropped, and the line ends after what it holds.
         let (outlet, deliveries_rx) = outlet(CancellationToken::new());
-        let arrival = Arrival { is_local: true, owner: Owner::Principal(principal.to_owned()), ..Arrival::default() };
+        let arrival =
+            Arrival { is_local: true, owner: Owner::Principal(principal.to_owned()), ..Arrival::default() };
         let id = gateway.open(arrival, outlet).await?;
         let far_end = FarEnd::Here { gateway: gateway.clone(), id };
         Ok(Self { far_end, deliveries_rx })

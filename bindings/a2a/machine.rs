@@ -19,9 +19,9 @@ use super::auth::Token;
 use super::codes::{ErrorCode, Refusal};
 use super::content::{Body, Channel};
 use super::correlation::Correlations;
+use super::owner::Owner;
 use super::parked::Parked;
 use super::rate::{Bucket, Rate};
-use super::owner::Owner;
 use super::registry::Registry;
 use super::sessions::Sessions;
 use super::triad::{Rules, Triad};
@@ -143,10 +143,7 @@ enum Access {
     /// Until its token expires, if that does.
     Granted { until_ms: Option<u64> },
     /// It has until then to show its token, and will then be the agents that it said it is.
-    AwaitingToken {
-        until_ms: u64,
-        claims: Vec<Claim>,
-    },
+    AwaitingToken { until_ms: u64, claims: Vec<Claim> },
 }
 
 /// An agent that somebody wants to be.

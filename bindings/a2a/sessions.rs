@@ -4,6 +4,7 @@
 //! one that was archived is `archive/session-{id}.jsonl`, and its id is not used again. Names that could lead out of
 //! a workspace are refused before any path is made of them.
 
+mod aside;
 mod owner;
 mod transfer;
 
@@ -80,7 +81,9 @@ impl From<SessionError> for Refusal {
             SessionError::Expired(_) => ErrorCode::SessionExpired,
             SessionError::Locked => ErrorCode::SessionLocked,
             SessionError::Corrupt { .. } => ErrorCode::SessionCorrupt,
-            SessionError::BadId | SessionError::Exists(_) | SessionError::BadLine { .. } => ErrorCode::InvalidContent,
+            SessionError::BadId | SessionError::Exists(_) | SessionError::BadLine { .. } => {
+                ErrorCode::InvalidContent
+            }
             SessionError::Full | SessionError::Io(_) => ErrorCode::AgentError,
         };
         Self::new(code, error.to_string())
@@ -157,7 +160,13 @@ impl DiskSessions {
     /// A store below `state`, which is made at need.
     pub(crate) fn new(state: &Path, durability: Durability) -> Self {
         let journal_bytes_max = JOURNAL_BYTES_MAX;
-        Self { root: state.join("agents"), durability, journal_bytes_max, open: HashMap::new(), owners: Owners::default() }
+        Self {
+            root: state.join("agents"),
+            durability,
+            journal_bytes_max,
+            open: HashMap::new(),
+            owners: Owners::default(),
+        }
     }
 
     /// What must be done before anybody hears of what was appended.
@@ -278,13 +287,6 @@ impl DiskSessions {
         open.journal.append(&entry.line())?;
         open.is_dirty = true;
         Ok(())
-    }
-
-    /// Nobody chose the session of messages that name none, so nobody would think of archiving it before it is full.
-    fn set_default_aside(&mut self, agent: &str, now_ms: u64) -> Result<(), SessionError> {
-        let entries = self.existing(agent, SESSION_DEFAULT)?;
-        self.archive_one(agent, &format!("{SESSION_DEFAULT}-{now_ms}"), &entries)?;
-        self.remove(agent, &[SESSION_DEFAULT.to_owned()])
     }
 
     /// The live sessions with their entries, in the order of their ids.

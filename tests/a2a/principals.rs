@@ -40,10 +40,14 @@ fn attempts(to: &str) -> Vec<String> {
 }
 
 async fn is_refused(bob: &mut Wire, call: &str) {
-    let code = format!("await a2a.{call}.then(() => 'allowed', (error) => `${{error.code}} ${{error.message}}`)");
+    let code =
+        format!("await a2a.{call}.then(() => 'allowed', (error) => `${{error.code}} ${{error.message}}`)");
     let caught = bob.value(&code).await;
     let caught = caught.as_str().unwrap();
-    assert!(caught.starts_with("5004 ") || caught.ends_with("is an agent of another session"), "{call}: {caught}");
+    assert!(
+        caught.starts_with("5004 ") || caught.ends_with("is an agent of another session"),
+        "{call}: {caught}"
+    );
 }
 
 #[tokio::test]
@@ -66,7 +70,10 @@ async fn agent_of_one_principal_is_closed_to_another() {
     let shake = json!({"type": "handshake", "from": "coder", "content": {"action": "advertise"}});
     assert_eq!(ask(&mut socket, shake).await["content"]["code"], 5004);
     let service = json!({"service": "session", "action": "get", "agent": "coder", "sessionId": "main"});
-    assert_eq!(ask(&mut socket, json!({"type": "request", "content": service})).await["content"]["code"], 5004);
+    assert_eq!(
+        ask(&mut socket, json!({"type": "request", "content": service})).await["content"]["code"],
+        5004
+    );
 }
 
 #[tokio::test]
@@ -172,7 +179,8 @@ async fn session_is_exported_and_imported_into_another_workspace() {
     let again = import("copy").replace("await ", "");
     assert_eq!(bob.value(&refused(&again)).await, json!(2005), "the session exists");
     for wrong in ["x", "[]", "{\"role\":\"user\"}", " \n"] {
-        let call = format!("a2a.sessions.import({{ agent: 'bobs', sessionId: 'bad', data: {} }})", json!(wrong));
+        let call =
+            format!("a2a.sessions.import({{ agent: 'bobs', sessionId: 'bad', data: {} }})", json!(wrong));
         assert_eq!(bob.value(&refused(&call)).await, json!(2005), "{wrong}");
     }
     let none = "a2a.sessions.export({ agent: 'bobs', sessionId: 'bad' })";

@@ -39,6 +39,12 @@ impl Wire {
         wire
     }
 
+    /// Connects as a principal where no subprotocol is spoken.
+    pub async fn with_token(url: &str, principal: &str) -> Self {
+        let authorization = format!("Bearer {}", token_of(principal));
+        Self::sending(url, &[("Authorization", &authorization)]).await
+    }
+
     /// Connects as a principal, offering a subprotocol beside the token.
     pub async fn open_as(url: &str, principal: &str, subprotocol: Option<&str>) -> Self {
         let token = BASE64_URL_SAFE_NO_PAD.encode(token_of(principal));

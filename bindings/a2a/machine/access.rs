@@ -22,7 +22,9 @@ impl Gateway {
     pub(super) fn check_access(&self, id: ConnectionId, kind: Type, now_ms: u64) -> Result<(), Fault> {
         let access = self.connections.get(&id).map(|connection| &connection.access);
         match access {
-            Some(Access::Granted { until_ms: Some(until_ms) }) if *until_ms <= now_ms && kind != Type::Auth => {
+            Some(Access::Granted { until_ms: Some(until_ms) })
+                if *until_ms <= now_ms && kind != Type::Auth =>
+            {
                 Err(unauthorized(expired()))
             }
             Some(Access::Granted { .. }) => Ok(()),

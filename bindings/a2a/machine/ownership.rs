@@ -82,12 +82,7 @@ impl Gateway {
     }
 
     /// Keeps an entry; the first one of a registered agent makes the disk remember its owner.
-    pub(super) fn keep(
-        &self,
-        agent: &str,
-        entry: &Entry,
-        turn: &mut Turn<'_>,
-    ) -> Result<(), SessionError> {
+    pub(super) fn keep(&self, agent: &str, entry: &Entry, turn: &mut Turn<'_>) -> Result<(), SessionError> {
         self.keep_owner(agent, turn)?;
         turn.sessions.append(agent, entry)
     }

@@ -30,7 +30,9 @@ impl DiskSessions {
         }
         match fs::read(folder.join(OWNER)) {
             // One that cannot be read must not let everybody in.
-            Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|_| SessionError::Corrupt { line: 1 }),
+            Ok(text) => {
+                serde_json::from_slice(&text).map(Some).map_err(|_| SessionError::Corrupt { line: 1 })
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error.into()),
         }

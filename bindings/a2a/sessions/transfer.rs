@@ -62,4 +62,3 @@ fn placed(entry: Map<String, Value>, session_id: &str) -> Option<Value> {
         "timestamp": timestamp, "role": role, "content": content, "sessionId": session_id, "id": id
     }))
 }
-
