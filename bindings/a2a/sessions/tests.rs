@@ -249,7 +249,7 @@ fn owner_is_known_for_as_long_as_there_are_sessions() {
     let again = DiskSessions::new(folder.path(), Durability::Always);
     assert_eq!(again.owner("alpha").unwrap(), Some(Owner::Token { subject: None }));
     fs::write(folder.path().join("agents/alpha/owner"), "nonsense").unwrap();
-    assert_eq!(code(again.owner("alpha")), "SESSION_CORRUPT", "not everybody's");
+    assert_eq!(code(again.owner("alpha")), "SESSION_CORRUPT", "not free");
 }
 
 #[test]
