@@ -82,15 +82,9 @@ impl std::fmt::Debug for Token {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::jwt;
     use super::*;
     use serde_json::json;
-
-    fn jwt(secret: &str, header: &Value, claims: &Value) -> String {
-        let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
-        let signed = format!("{}.{}", part(header), part(claims));
-        let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
-        format!("{signed}.{}", URL_SAFE_NO_PAD.encode(hmac::sign(&key, signed.as_bytes())))
-    }
 
     fn outcome(shown: &str) -> Result<(), &'static str> {
         let checked = Token::new("secret-token").check(shown, 1_000_000);

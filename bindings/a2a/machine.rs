@@ -311,7 +311,7 @@ impl Gateway {
     fn on_decoded(&mut self, id: ConnectionId, decoded: Result<Envelope, Unreadable>, turn: &mut Turn<'_>) {
         let Some(connection) = self.connections.get(&id) else { return };
         let client_id = self.client_id(id);
-        let is_granted = matches!(connection.access, Access::Granted);
+        let is_granted = matches!(connection.access, Access::Granted { .. });
         let mut record = Record {
             client_id,
             is_granted,

@@ -4,6 +4,7 @@
 //! one that was archived is `archive/session-{id}.jsonl`, and its id is not used again. Names that could lead out of
 //! a workspace are refused before any path is made of them.
 
+mod aside;
 mod owner;
 mod transfer;
 
@@ -286,13 +287,6 @@ impl DiskSessions {
         open.journal.append(&entry.line())?;
         open.is_dirty = true;
         Ok(())
-    }
-
-    /// Nobody chose the session of messages that name none, so nobody would think of archiving it before it is full.
-    fn set_default_aside(&mut self, agent: &str, now_ms: u64) -> Result<(), SessionError> {
-        let entries = self.existing(agent, SESSION_DEFAULT)?;
-        self.archive_one(agent, &format!("{SESSION_DEFAULT}-{now_ms}"), &entries)?;
-        self.remove(agent, &[SESSION_DEFAULT.to_owned()])
     }
 
     /// The live sessions with their entries, in the order of their ids.

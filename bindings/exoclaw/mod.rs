@@ -165,5 +165,10 @@ async fn register(gateway: Arc<Gateway>, input: AgentInput, call: Call) -> Resul
     }
     let on_chat = call.function(&input.on_chat);
     let on_chat = on_chat.ok_or_else(|| invalid("expected onChat to be a function".to_owned()))?;
+    gateway.scripts.check(&input.id, &call)?;
+    if !gateway.claim(&input.id, &call.session.principal).await? {
+        let message = format!("the agent `{}` belongs to another principal", input.id);
+        return Err(BindingError::of_kind(Kind::PermissionDenied, message));
+    }
     gateway.scripts.register(&input.id, on_chat, &call)
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::{Running, Wire};
 
-fn token_of(principal: &str) -> String {
+pub fn token_of(principal: &str) -> String {
     format!("token of {principal}")
 }
 

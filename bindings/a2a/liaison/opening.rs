@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn opening_with_ping_is_complete_with_the_pong() {
         let (ack, pong) = (acknowledgement(), json!({"type": "pong"}));
-        assert_eq!(outcome(&[ack.clone()]), None);
+        assert_eq!(outcome(std::slice::from_ref(&ack)), None);
         let complete = Some((FenceKind::Ping, Some("client-1".to_owned())));
         assert_eq!(outcome(&[ack, json!({"type": "auth-response"}), pong]), complete);
     }

@@ -1,6 +1,6 @@
 //! Who may bear a name, speak under it, and read what was said to it.
 //!
-//! Names are addresses that everybody sees. Each belongs to the owner that the configuration names, else to the one
+//! Names are addresses that all connections see. Each belongs to the owner that the configuration names, else to the one
 //! that registered it, for as long as it is registered or its workspace holds sessions.
 
 use super::super::ConnectionId;

@@ -29,7 +29,7 @@ impl DiskSessions {
             return Ok(None);
         }
         match fs::read(folder.join(OWNER)) {
-            // One that cannot be read must not let everybody in.
+            // A file that cannot be read must not make the workspace free.
             Ok(text) => {
                 serde_json::from_slice(&text).map(Some).map_err(|_| SessionError::Corrupt { line: 1 })
             }
