@@ -356,3 +356,17 @@ async fn a_value_too_large_to_send_is_told_from_one_too_large_for_the_memory() {
     assert_eq!(wire.failure("'x'.repeat(80 << 20)").await.0, "MemoryLimit");
     assert_eq!(wire.value("1 + 1").await, json!(2));
 }
+
+#[tokio::test]
+async fn a_stored_outcome_that_cannot_be_handed_out_again_takes_no_references() {
+    let (_running, mut wire) = live(Limits { references_max: 3, ..Limits::default() }).await;
+    let keyed = json!({"code": "[() => 1, () => 2]", "key": "k"});
+    let stored = wire.request("eval", keyed.clone()).await;
+    for function in stored["result"]["value"].as_array().unwrap() {
+        let released = json!({"jsonrpc": "2.0", "method": "release_ref", "params": {"ref": function["$fn"]}});
+        wire.text(&released.to_string()).await;
+    }
+    wire.value("[() => 3, () => 4]").await;
+    assert_eq!(kind(&wire.request("eval", keyed).await), "TooManyRefs");
+    assert_eq!(wire.info().await["functionsHeld"], json!(2));
+}
