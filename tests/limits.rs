@@ -397,3 +397,17 @@ async fn resumed_session_declares_its_schemas_anew() {
         assert_eq!(wire.value("await t({ s: '1' }).catch((e) => e.name)").await, json!("InvalidInput"));
     }
 }
+
+#[tokio::test]
+async fn a_stored_outcome_that_cannot_be_handed_out_again_takes_no_references() {
+    let (_running, mut wire) = live(Limits { references_max: 3, ..Limits::default() }).await;
+    let keyed = json!({"code": "[() => 1, () => 2]", "key": "k"});
+    let stored = wire.request("eval", keyed.clone()).await;
+    for function in stored["result"]["value"].as_array().unwrap() {
+        let released = json!({"jsonrpc": "2.0", "method": "release_ref", "params": {"ref": function["$fn"]}});
+        wire.text(&released.to_string()).await;
+    }
+    wire.value("[() => 3, () => 4]").await;
+    assert_eq!(kind(&wire.request("eval", keyed).await), "TooManyRefs");
+    assert_eq!(wire.info().await["functionsHeld"], json!(2));
+}

@@ -17,8 +17,9 @@ const ANSWER_WAIT_MAX: Duration = Duration::from_secs(120);
 /// Messages of one packet.
 const PACKET_MESSAGES_MAX: usize = 8;
 
-/// Kinds of errors that say that a keyed eval was not taken at all, so that it may be sent again and run.
-const NOT_TAKEN: [&str; 4] = ["QueueFull", "Busy", "NotReady", "InvalidRequest"];
+/// Kinds of errors that say nothing of the outcome of a keyed eval: it was not taken, or the functions in its outcome could
+/// not be handed out once more.
+const NO_OUTCOME: [&str; 5] = ["QueueFull", "Busy", "NotReady", "InvalidRequest", "TooManyRefs"];
 
 /// What is known of a keyed eval.
 #[derive(Default)]
@@ -286,7 +287,7 @@ impl Client {
     /// Every answer to a keyed eval is the same.
     fn accept_outcome(&mut self, key: &str, mut message: Value) -> Result<(), String> {
         let kind = message.pointer("/error/data/kind").and_then(Value::as_str).unwrap_or_default();
-        if NOT_TAKEN.contains(&kind) {
+        if NO_OUTCOME.contains(&kind) {
             return Ok(());
         }
         if kind == "KeyConflict" {

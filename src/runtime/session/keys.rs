@@ -161,11 +161,15 @@ impl Session {
         result: &RawValue,
         functions: Vec<(String, Callable)>,
     ) -> Answer {
-        let full = || ErrorObject::new(Kind::TooManyRefs, "too many live function references");
         let mut renewed = HashMap::new();
         for (reference, callable) in functions {
             let id = self.engine.guest.functions.borrow_mut().hand_out(Holder::Client, callable);
-            renewed.insert(reference, format!("f{}", id.ok_or_else(full)?));
+            let Some(id) = id else {
+                let handed: Vec<String> = renewed.into_values().collect();
+                self.take_back_functions(&handed);
+                return Err(ErrorObject::new(Kind::TooManyRefs, "too many live function references"));
+            };
+            renewed.insert(reference, format!("f{id}"));
         }
         let internal = |error: serde_json::Error| ErrorObject::new(Kind::Internal, error.to_string());
         let mut value: Value = serde_json::from_str(result.get()).map_err(internal)?;
