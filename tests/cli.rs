@@ -5,6 +5,8 @@
 
 #[path = "cli/program.rs"]
 mod program;
+#[path = "cli/stopping.rs"]
+mod stopping;
 
 mod evaluating {
     use super::program::{Program, temporary_file};
