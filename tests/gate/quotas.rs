@@ -140,7 +140,8 @@ async fn timers_and_floating_calls_wait_for_the_cpu_quota() {
         .connect(format!("ws://{address}/"))
         .await
         .unwrap();
-    let code = format!("setTimeout(() => note('timer'), 150); note('first').then(() => note('second')); {BURN}");
+    let code =
+        format!("setTimeout(() => note('timer'), 150); note('first').then(() => note('second')); {BURN}");
     assert_eq!(client.eval(&code).await.unwrap().value, "done");
     assert_eq!(called_rx.recv().await.unwrap(), "first");
     // The account fills at 20 ms a minute, so whatever waits for it waits for minutes.

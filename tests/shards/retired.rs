@@ -81,8 +81,7 @@ fn exceeded(error: &ClientError) -> Option<String> {
 #[tokio::test]
 async fn stuck_shard_acts_no_more_is_charged_and_ends() {
     let native = Native::default();
-    let quotas =
-        Quotas { sessions_max: Some(2), cpu_seconds_per_minute: Some(2.0), ..Quotas::default() };
+    let quotas = Quotas { sessions_max: Some(2), cpu_seconds_per_minute: Some(2.0), ..Quotas::default() };
     let tokens = [("ann", "token-a"), ("bob", "token-b"), ("cyd", "token-c")];
     // A shard counts as stuck two seconds after the CPU limit.
     let limits = Limits { cpu_ms_max: 500, ..Limits::default() };

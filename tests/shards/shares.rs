@@ -18,8 +18,7 @@ const SLOWDOWN_MAX: f64 = 12.0;
 async fn slowdown_beside(greedy: &str) -> f64 {
     let tokens = [("ann", "token-a"), ("bob", "token-b")];
     let limits = Limits { cpu_ms_max: 60_000, ..Limits::default() };
-    let (server, address) =
-        start(builder().limits(limits).gate(gate(&tokens, Quotas::default(), &[]))).await;
+    let (server, address) = start(builder().limits(limits).gate(gate(&tokens, Quotas::default(), &[]))).await;
     let eval = |code: &str| EvalParams { code: code.to_owned(), stats: true, ..EvalParams::default() };
     let bob = connect(address, "token-b").await.unwrap();
     let mut greedy_clients: Vec<Client> = Vec::new();

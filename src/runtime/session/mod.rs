@@ -112,9 +112,8 @@ impl Session {
         });
         let engine = Rc::new(dispatcher.make_engine()?);
         let account = &parts.scope.principal.account;
-        let residence = shard.map(|shard| {
-            shard.register(Arc::clone(account), &inbox_tx, Arc::clone(&engine.poll_counter))
-        });
+        let residence = shard
+            .map(|shard| shard.register(Arc::clone(account), &inbox_tx, Arc::clone(&engine.poll_counter)));
         let handle = SessionHandle { inbox_tx: inbox_tx.clone() };
         let session = Self {
             keys: Keys::new(parts.limits.keyed_outcomes_max, parts.limits.keyed_bytes_max),

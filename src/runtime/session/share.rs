@@ -96,9 +96,7 @@ impl Session {
                 let spent = self.invocations.get(&number).map(|call| call.cpu).unwrap_or_default();
                 (spent, self.parts.limits.cpu_max())
             }
-            Owner::Nobody => {
-                (Duration::ZERO, self.background.left(Instant::now()).max(BACKGROUND_TURN_MIN))
-            }
+            Owner::Nobody => (Duration::ZERO, self.background.left(Instant::now()).max(BACKGROUND_TURN_MIN)),
         }
     }
 
@@ -141,9 +139,9 @@ impl Session {
     pub(crate) fn stop_error(&self, reason: Stop, message: impl Into<String>) -> ErrorObject {
         let error = ErrorObject::new(reason.kind(), message);
         match self.account().check_cpu(Instant::now) {
-            Err(exceeded) if reason == Stop::Quota => error
-                .with("quota", exceeded.resource.name())
-                .with("retryAfterMs", exceeded.retry_after_ms()),
+            Err(exceeded) if reason == Stop::Quota => {
+                error.with("quota", exceeded.resource.name()).with("retryAfterMs", exceeded.retry_after_ms())
+            }
             Err(_) | Ok(()) => error,
         }
     }
