@@ -6,6 +6,8 @@
 #[allow(dead_code, reason = "other tests of the program use the rest")]
 #[path = "cli/program.rs"]
 mod program;
+#[path = "cli/stopping.rs"]
+mod stopping;
 
 mod evaluating {
     use super::program::{Program, temporary_file};

@@ -33,14 +33,13 @@ const walkLength = (receiver) => {
   return ArrayBufferIsView(receiver) || receiver.length === undefined ? 0 : Infinity;
 };
 
-// Puts `guarded` in the place of a built-in. It is a method shorthand, which like a built-in has no `prototype` and
-// cannot be constructed.
-const replaceBuiltIn = (object, name, guarded) => {
-  ReflectDefineProperty(guarded, "name", { __proto__: null, value: name, configurable: true });
-  ReflectDefineProperty(guarded, "length", { __proto__: null, value: object[name].length, configurable: true });
-  defineHidden(object, name, guarded);
+const checkWalk = (name, length) => {
+  if (!(length <= WALK_LENGTH_MAX)) {
+    throw new RangeError("Array.prototype." + name + ": the length is not one of a plain array, or over " + WALK_LENGTH_MAX);
+  }
 };
 
+// A method shorthand has no `prototype` and cannot be constructed, like the built-in that it stands for.
 const guardWalk = (name) => {
   const native = Array.prototype[name];
   const walksArguments = name === "concat";
@@ -48,121 +47,146 @@ const guardWalk = (name) => {
     walk() {
       let length = walkLength(this);
       if (walksArguments) for (let i = 0; i < arguments.length; i++) length += walkLength(arguments[i]);
-      if (!(length <= WALK_LENGTH_MAX)) {
-        throw new RangeError("Array.prototype." + name + ": the length is not one of a plain array, or over " + WALK_LENGTH_MAX);
-      }
+      checkWalk(name, length);
       return ReflectApply(native, this, arguments);
     },
   }.walk;
-  replaceBuiltIn(Array.prototype, name, guarded);
+  ReflectDefineProperty(guarded, "name", { __proto__: null, value: name, configurable: true });
+  ReflectDefineProperty(guarded, "length", { __proto__: null, value: native.length, configurable: true });
+  defineHidden(Array.prototype, name, guarded);
 };
 
 // The others poll: they call back into the script, or QuickJS asks inside their loop.
 const WALKING = [
-  "concat", "copyWithin", "join", "lastIndexOf", "reverse", "shift", "slice", "sort", "toLocaleString", "toReversed",
-  "toSorted", "splice", "toSpliced", "unshift", "with",
+  "concat", "copyWithin", "join", "reverse", "shift", "slice", "toLocaleString", "toReversed", "splice", "toSpliced",
+  "unshift", "with",
 ];
 for (let i = 0; i < WALKING.length; i++) guardWalk(WALKING[i]);
 
-// Sorting compares texts natively: two of megabytes, many times over, without a poll. Such are compared in JavaScript.
-const hasLongTexts = (list) => {
-  const length = walkLength(list);
-  // What is longer is refused anyway.
-  if (!(length <= WALK_LENGTH_MAX)) return false;
-  for (let i = 0; i < length; i++) {
-    const item = list[i];
-    if (typeof item === "string" ? item.length > COMPARE_LENGTH_MAX : isObject(item)) return true;
-  }
-  return false;
-};
-
-const guardSort = (name) => {
-  const native = Array.prototype[name];
-  const guarded = {
-    sort(compare) {
-      const isPlain = compare !== undefined || !hasLongTexts(this);
-      return ReflectApply(native, this, [isPlain ? compare : unit("walks").compareTexts]);
-    },
-  }.sort;
-  replaceBuiltIn(Array.prototype, name, guarded);
-};
-guardSort("sort");
-guardSort("toSorted");
-
-const guardSearch = (name) => {
-  const native = Array.prototype[name];
-  const guarded = {
-    search(item) {
-      const isLong = typeof item === "string" && item.length > COMPARE_LENGTH_MAX;
-      return isLong ? unit("walks")[name](this, arguments) : ReflectApply(native, this, arguments);
-    },
-  }.search;
-  replaceBuiltIn(Array.prototype, name, guarded);
-};
-guardSearch("includes");
-guardSearch("indexOf");
-guardSearch("lastIndexOf");
-
-// Their walk goes on inside what they find, so no length is known ahead.
-replaceBuiltIn(Array.prototype, "flat", { flat(depth) { return unit("walks").flat(this, depth); } }.flat);
-replaceBuiltIn(Array.prototype, "flatMap", { flatMap(map, self) { return unit("walks").flatMap(this, map, self); } }.flatMap);
-replaceBuiltIn(String, "raw", { raw(template) { return unit("walks").raw(template, arguments); } }.raw);
-
-// The natives that the unit finishes with.
-core.texts = { __proto__: null };
-
-const guardTextSearch = (name) => {
-  const native = (core.texts[name] = uncurry(String.prototype[name]));
-  const guarded = {
-    search(needle, position) {
-      if (typeof this === "string" && typeof needle === "string" && this.length * needle.length <= SEARCH_COST_MAX) {
-        return native(this, needle, position);
-      }
-      return unit("walks").searchText(name, this, needle, position);
-    },
-  }.search;
-  replaceBuiltIn(String.prototype, name, guarded);
-};
-guardTextSearch("includes");
-guardTextSearch("indexOf");
-guardTextSearch("lastIndexOf");
-
-const guardTextParts = (name, symbol) => {
-  const native = (core.texts[name] = uncurry(String.prototype[name]));
-  const guarded = {
-    parts(pattern, second) {
-      if (typeof this === "string") {
-        if (typeof pattern === "string") {
-          if (this.length * pattern.length <= SEARCH_COST_MAX) return native(this, pattern, second);
-        } else if (isObject(pattern) && name !== "replaceAll") {
-          const method = pattern[symbol];
-          if (method !== undefined && method !== null) return ReflectApply(method, pattern, [this, second]);
-        }
-      }
-      return unit("walks").partText(name, symbol, this, pattern, second);
-    },
-  }.parts;
-  replaceBuiltIn(String.prototype, name, guarded);
-};
-guardTextParts("replace", Symbol.replace);
-guardTextParts("replaceAll", Symbol.replace);
-guardTextParts("split", Symbol.split);
-
-const guardNormalization = (name) => {
-  const native = (core.texts[name] = uncurry(String.prototype[name]));
-  const guarded = {
-    normalize(argument) {
-      const isShort = typeof this === "string" && this.length <= NORMALIZE_LENGTH_MAX;
-      if (isShort && (typeof argument === "string" ? argument.length <= NORMALIZE_LENGTH_MAX : argument === undefined)) {
-        return native(this, argument);
-      }
-      return unit("walks")[name](this, argument);
-    },
-  }.normalize;
-  replaceBuiltIn(String.prototype, name, guarded);
-};
-guardNormalization("localeCompare");
-guardNormalization("normalize");
-
+// Natives that the guards and the unit `walks` finish with.
+const arrays = { __proto__: null };
+const texts = { __proto__: null };
+core.texts = texts;
 core.SEARCH_COST_MAX = SEARCH_COST_MAX;
 core.NORMALIZE_LENGTH_MAX = NORMALIZE_LENGTH_MAX;
+
+// Sorting compares texts natively: two of megabytes, many times over, without a poll. Such are compared in JavaScript.
+const sort = (name, list, compare) => {
+  const length = walkLength(list);
+  checkWalk(name, length);
+  if (compare !== undefined) return arrays[name](list, compare);
+  for (let i = 0; i < length; i++) {
+    const item = list[i];
+    if (typeof item === "string" ? item.length > COMPARE_LENGTH_MAX : isObject(item)) {
+      return arrays[name](list, unit("walks").compareTexts);
+    }
+  }
+  return arrays[name](list);
+};
+
+// The default of a last parameter keeps it out of the function's `length`, which is that of the built-in.
+const guardedArrays = {
+  __proto__: null,
+  sort(compare) {
+    return sort("sort", this, compare);
+  },
+  toSorted(compare) {
+    return sort("toSorted", this, compare);
+  },
+  includes(item, from = undefined) {
+    const isLong = typeof item === "string" && item.length > COMPARE_LENGTH_MAX;
+    return isLong ? unit("walks").includes(this, item, from) : arrays.includes(this, item, from);
+  },
+  indexOf(item, from = undefined) {
+    const isLong = typeof item === "string" && item.length > COMPARE_LENGTH_MAX;
+    return isLong ? unit("walks").indexOf(this, item, from) : arrays.indexOf(this, item, from);
+  },
+  lastIndexOf(item, from = undefined) {
+    const isLong = typeof item === "string" && item.length > COMPARE_LENGTH_MAX;
+    if (isLong) return unit("walks").lastIndexOf(this, item, arguments.length > 1 ? from : Infinity);
+    checkWalk("lastIndexOf", walkLength(this));
+    return arguments.length > 1 ? arrays.lastIndexOf(this, item, from) : arrays.lastIndexOf(this, item);
+  },
+  // The walk of these goes on inside what they find, so no length is known ahead.
+  flat(depth = undefined) {
+    return unit("walks").flat(this, depth);
+  },
+  flatMap(map, self = undefined) {
+    return unit("walks").flatMap(this, map, self);
+  },
+};
+
+// A pattern that is an object says itself how texts are parted.
+const partText = (name, symbol, text, pattern, second) => {
+  if (typeof text === "string" && isObject(pattern)) {
+    const method = pattern[symbol];
+    if (method !== undefined && method !== null) return ReflectApply(method, pattern, [text, second]);
+  }
+  return unit("walks").partText(name, symbol, text, pattern, second);
+};
+const { replace: SymbolReplace, split: SymbolSplit } = Symbol;
+
+// Scripts call these all the time, so the check is written out in each: a call of a helper would double its cost.
+const guardedTexts = {
+  __proto__: null,
+  includes(needle, position = undefined) {
+    if (typeof this === "string" && typeof needle === "string" && this.length * needle.length <= SEARCH_COST_MAX) {
+      return texts.includes(this, needle, position);
+    }
+    return unit("walks").searchText("includes", this, needle, position);
+  },
+  indexOf(needle, position = undefined) {
+    if (typeof this === "string" && typeof needle === "string" && this.length * needle.length <= SEARCH_COST_MAX) {
+      return StringIndexOf(this, needle, position);
+    }
+    return unit("walks").searchText("indexOf", this, needle, position);
+  },
+  lastIndexOf(needle, position = undefined) {
+    if (typeof this === "string" && typeof needle === "string" && this.length * needle.length <= SEARCH_COST_MAX) {
+      return texts.lastIndexOf(this, needle, position);
+    }
+    return unit("walks").searchText("lastIndexOf", this, needle, position);
+  },
+  replace(pattern, replacement) {
+    if (typeof this === "string" && typeof pattern === "string" && this.length * pattern.length <= SEARCH_COST_MAX) {
+      return texts.replace(this, pattern, replacement);
+    }
+    return partText("replace", SymbolReplace, this, pattern, replacement);
+  },
+  replaceAll(pattern, replacement) {
+    if (typeof this === "string" && typeof pattern === "string" && this.length * pattern.length <= SEARCH_COST_MAX) {
+      return texts.replaceAll(this, pattern, replacement);
+    }
+    return unit("walks").partText("replaceAll", SymbolReplace, this, pattern, replacement);
+  },
+  split(separator, limit) {
+    if (typeof this === "string" && typeof separator === "string" && this.length * separator.length <= SEARCH_COST_MAX) {
+      return texts.split(this, separator, limit);
+    }
+    return partText("split", SymbolSplit, this, separator, limit);
+  },
+  localeCompare(that) {
+    if (
+      typeof this === "string" && this.length <= NORMALIZE_LENGTH_MAX &&
+      typeof that === "string" && that.length <= NORMALIZE_LENGTH_MAX
+    ) {
+      return texts.localeCompare(this, that);
+    }
+    return unit("walks").localeCompare(this, that);
+  },
+  normalize(form = undefined) {
+    const isShort = typeof this === "string" && this.length <= NORMALIZE_LENGTH_MAX;
+    if (isShort && (form === undefined || typeof form === "string")) return texts.normalize(this, form);
+    return unit("walks").normalize(this, form);
+  },
+};
+
+const replaceBuiltIns = (object, natives, guarded) => {
+  for (const name in guarded) {
+    natives[name] = uncurry(object[name]);
+    defineHidden(object, name, guarded[name]);
+  }
+};
+replaceBuiltIns(Array.prototype, arrays, guardedArrays);
+replaceBuiltIns(String.prototype, texts, guardedTexts);
+defineHidden(String, "raw", { raw(template) { return unit("walks").raw(template, arguments); } }.raw);

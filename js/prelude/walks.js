@@ -3,11 +3,12 @@
 
 // Taken from the core.
 const {
-  ArrayIsArray, ArraySlice, MathFloor, MathMax, MathMin, NORMALIZE_LENGTH_MAX, Object, RangeError, ReflectApply,
-  ReflectDefineProperty, RegExp, RegExpExec, RegExpSource, SEARCH_COST_MAX, String, StringCharCodeAt, StringSlice, Symbol,
-  TypeError, isObject, texts,
+  Array, ArrayIsArray, ArraySlice, MathFloor, MathMax, MathMin, NORMALIZE_LENGTH_MAX, Object, RangeError, ReflectApply,
+  ReflectDefineProperty, ReflectSetPrototypeOf, RegExp, RegExpExec, RegExpSource, SEARCH_COST_MAX, String,
+  StringCharCodeAt, StringSlice, Symbol, TypeError, isObject, newList, texts,
 } = core;
-const { match: SymbolMatch } = Symbol;
+const { match: SymbolMatch, species: SymbolSpecies } = Symbol;
+const { prototype: ArrayPrototype } = Array;
 
 // Longest part of a needle that is searched for natively; the rest is compared in pieces of that length.
 const PIECE_LENGTH = 4096;
@@ -45,35 +46,35 @@ exports.compareTexts = (left, right) => {
   return a < b ? -1 : a > b ? 1 : 0;
 };
 
-// The first index at or after which `args` asks to search.
-const startOf = (args, length) => {
-  const from = args.length > 1 ? toInteger(args[1]) : 0;
-  return from < 0 ? MathMax(length + from, 0) : from;
+// The index at which a search begins.
+const startOf = (from, length) => {
+  const start = toInteger(from);
+  return start < 0 ? MathMax(length + start, 0) : start;
 };
 
-exports.indexOf = (self, args) => {
-  const list = Object(self);
+exports.indexOf = (self, item, from) => {
+  const list = Object(requireObject(self, "indexOf"));
   const length = toLength(list.length);
   if (length === 0) return -1;
-  for (let i = startOf(args, length); i < length; i++) if (i in list && list[i] === args[0]) return i;
+  for (let i = startOf(from, length); i < length; i++) if (list[i] === item && i in list) return i;
   return -1;
 };
 
-exports.includes = (self, args) => {
-  const list = Object(self);
+exports.includes = (self, item, from) => {
+  const list = Object(requireObject(self, "includes"));
   const length = toLength(list.length);
   if (length === 0) return false;
-  for (let i = startOf(args, length); i < length; i++) if (list[i] === args[0]) return true;
+  for (let i = startOf(from, length); i < length; i++) if (list[i] === item) return true;
   return false;
 };
 
-exports.lastIndexOf = (self, args) => {
-  const list = Object(self);
+exports.lastIndexOf = (self, item, from) => {
+  const list = Object(requireObject(self, "lastIndexOf"));
   const length = toLength(list.length);
   if (length === 0) return -1;
-  const from = args.length > 1 ? toInteger(args[1]) : length - 1;
-  for (let i = from < 0 ? length + from : MathMin(from, length - 1); i >= 0; i--) {
-    if (i in list && list[i] === args[0]) return i;
+  const start = toInteger(from);
+  for (let i = start < 0 ? length + start : MathMin(start, length - 1); i >= 0; i--) {
+    if (list[i] === item && i in list) return i;
   }
   return -1;
 };
@@ -84,40 +85,54 @@ const append = (target, at, value) => {
   return at + 1;
 };
 
-const flatten = (target, start, source, depth) => {
+// With `define`, items become properties as the specification says; without, `target` is a list of ours.
+const flatten = (target, start, source, depth, define) => {
   const length = toLength(source.length);
   let at = start;
   for (let i = 0; i < length; i++) {
-    if (!(i in source)) continue;
     const item = source[i];
-    at = depth > 0 && ArrayIsArray(item) ? flatten(target, at, item, depth - 1) : append(target, at, item);
+    if (item === undefined && !(i in source)) continue;
+    if (depth > 0 && ArrayIsArray(item)) at = flatten(target, at, item, depth - 1, define);
+    else if (define) at = append(target, at, item);
+    else target[at++] = item;
   }
   return at;
 };
 
-// An empty array of the kind that the receiver's species asks for.
+// Whether the receiver's species is that of a plain array. Its result is filled as a list, out of the reach of setters
+// on the prototype, and gets its prototype when it is complete.
+const isPlain = (list) => ArrayIsArray(list) && list.constructor === Array && Array[SymbolSpecies] === Array;
+
 const emptyLike = (list) => (ArrayIsArray(list) ? ArraySlice(list, 0, 0) : []);
+
+const flattenAs = (list, fill) => {
+  const isOurs = isPlain(list);
+  const target = isOurs ? newList() : emptyLike(list);
+  fill(target, !isOurs);
+  if (isOurs) ReflectSetPrototypeOf(target, ArrayPrototype);
+  return target;
+};
 
 exports.flat = (self, depth) => {
   const list = Object(requireObject(self, "flat"));
   const most = depth === undefined ? 1 : toInteger(depth);
-  const target = emptyLike(list);
-  flatten(target, 0, list, most);
-  return target;
+  return flattenAs(list, (target, define) => flatten(target, 0, list, most, define));
 };
 
 exports.flatMap = (self, map, receiver) => {
   const list = Object(requireObject(self, "flatMap"));
   const length = toLength(list.length);
   if (typeof map !== "function") throw new TypeError("not a function");
-  const target = emptyLike(list);
-  let at = 0;
-  for (let i = 0; i < length; i++) {
-    if (!(i in list)) continue;
-    const item = ReflectApply(map, receiver, [list[i], i, list]);
-    at = ArrayIsArray(item) ? flatten(target, at, item, 0) : append(target, at, item);
-  }
-  return target;
+  return flattenAs(list, (target, define) => {
+    let at = 0;
+    for (let i = 0; i < length; i++) {
+      if (!(i in list)) continue;
+      const item = ReflectApply(map, receiver, [list[i], i, list]);
+      if (ArrayIsArray(item)) at = flatten(target, at, item, 0, define);
+      else if (define) at = append(target, at, item);
+      else target[at++] = item;
+    }
+  });
 };
 
 const requireObject = (self, name) => {
