@@ -20,6 +20,7 @@ mod work;
 use std::borrow::Cow;
 use std::error::Error;
 
+use corosensei::stack::DefaultStack;
 use jsonschema::{PatternOptions, Retrieve, Uri, ValidationError, Validator};
 use serde_json::Value;
 
@@ -173,7 +174,7 @@ impl Schema {
         let charge = source.charge(document_bytes + shape.patterns_bytes + work.markers_bytes)?;
         // Compiling goes down the document, and checking it against the metaschema takes some frames a level.
         let validator = on_stack_for(depth * METASCHEMA_FRAMES, || build(&schema, shape.is_backtracking))
-            .map_err(|_| refused("", "no thread to compile the schema on"))?
+            .map_err(|_| refused("", "no stack to compile the schema on"))?
             .map_err(|error| build_error(&error, &shape))?;
         let warnings = shape.missing_definitions.iter().take(WARNINGS_LISTED_MAX).map(to_warning).collect();
         Ok(Self { validator, shape, work, warnings, _charge: charge })
@@ -192,7 +193,7 @@ impl Schema {
         };
         let frames = self.work.in_place_depth * extent.depth;
         on_stack_for(frames, || self.check_here(instance, &extent)).unwrap_or_else(|_| {
-            Err(CheckError::Invalid(vec![Failure::at_root("no thread to check the value on")]))
+            Err(CheckError::Invalid(vec![Failure::at_root("no stack to check the value on")]))
         })
     }
 
@@ -286,15 +287,13 @@ fn build_error(error: &ValidationError<'_>, shape: &Shape) -> SchemaError {
     }
 }
 
-/// Runs here if the caller's stack will do, else on a thread of its own, which costs some 50 µs.
-fn on_stack_for<T: Send>(frames: usize, run: impl FnOnce() -> T + Send) -> std::io::Result<T> {
+/// Runs on the caller's stack if that will do, else on a larger one. On the same thread either way: the engine of the
+/// patterns keeps a cache for every thread that it has seen.
+fn on_stack_for<T>(frames: usize, run: impl FnOnce() -> T) -> std::io::Result<T> {
     if frames <= INLINE_FRAMES_MAX {
         return Ok(run());
     }
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().stack_size(DEEP_STACK_BYTES).spawn_scoped(scope, run)?;
-        thread.join().map_err(|_| std::io::Error::other("panicked"))
-    })
+    Ok(corosensei::on_stack(DefaultStack::new(DEEP_STACK_BYTES)?, run))
 }
 
 fn refused(path: impl Into<String>, message: impl Into<String>) -> SchemaError {

@@ -3,7 +3,7 @@
 //! Costlier than the bound from the graph (`work`), and closer: a pattern is charged only for the texts that it is
 //! held against. It also serves the listing of failures, which has no memory either, and copies values.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::cost::{Cost, comparison_steps};
 use super::pattern::EIGHTHS;
@@ -87,27 +87,46 @@ impl Walk<'_> {
     fn descend(&mut self, node: &Node, mode: Mode, value: &Value) -> Option<()> {
         match value {
             Value::Object(members) => {
+                if mode == Mode::Validate {
+                    self.descend_named(node, members)?;
+                }
+                let names: &[usize] = if mode == Mode::Validate { &node.each_name } else { &[] };
+                if node.each_property.is_empty() && names.is_empty() {
+                    return Some(());
+                }
                 for (name, member) in members {
-                    let named = node.named.get(name).filter(|_| mode == Mode::Validate);
-                    for next in named.into_iter().chain(&node.each_property) {
-                        self.visit(*next, Mode::Validate, Part::Value(member), &mut Vec::new())?;
-                    }
-                    for next in node.each_name.iter().filter(|_| mode == Mode::Validate) {
-                        self.visit(*next, Mode::Validate, Part::Name(name), &mut Vec::new())?;
-                    }
+                    self.visit_all(&node.each_property, Part::Value(member))?;
+                    self.visit_all(names, Part::Name(name))?;
                 }
             }
             Value::Array(items) => {
-                for (position, item) in items.iter().enumerate() {
-                    let prefix = node.prefix.get(position).filter(|_| mode == Mode::Validate);
-                    for next in prefix.into_iter().chain(&node.each_item) {
-                        self.visit(*next, Mode::Validate, Part::Value(item), &mut Vec::new())?;
+                if mode == Mode::Validate {
+                    for (next, item) in node.prefix.iter().zip(items) {
+                        self.visit_all(&[*next], Part::Value(item))?;
                     }
+                }
+                if !node.each_item.is_empty() {
+                    items.iter().try_for_each(|item| self.visit_all(&node.each_item, Part::Value(item)))?;
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
         Some(())
+    }
+
+    /// Looks up the names of the schema or those of the value, whichever are fewer.
+    fn descend_named(&mut self, node: &Node, members: &Map<String, Value>) -> Option<()> {
+        if node.named.len() <= members.len() {
+            let found = node.named.iter().filter_map(|(name, next)| Some((*next, members.get(name)?)));
+            found.into_iter().try_for_each(|(next, member)| self.visit_all(&[next], Part::Value(member)))
+        } else {
+            let found = members.iter().filter_map(|(name, member)| Some((*node.named.get(name)?, member)));
+            found.into_iter().try_for_each(|(next, member)| self.visit_all(&[next], Part::Value(member)))
+        }
+    }
+
+    fn visit_all(&mut self, nodes: &[usize], part: Part<'_>) -> Option<()> {
+        nodes.iter().try_for_each(|next| self.visit(*next, Mode::Validate, part, &mut Vec::new()))
     }
 
     fn charge(&mut self, node: &Node, mode: Mode, part: Part<'_>) -> Option<()> {

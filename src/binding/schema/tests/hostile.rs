@@ -149,7 +149,7 @@ fn pattern_is_charged_for_the_texts_it_is_held_against() {
         json!({"properties": {"code": {"pattern": "(a|b)*a(a|b){18}c"}, "text": {"type": "string"}}}),
     );
     let text = "ab".repeat(2_000_000);
-    assert_eq!(schema.check(&json!({"code": "abba", "text": text})).is_err(), true);
+    assert!(schema.check(&json!({"code": "abba", "text": text})).is_err());
     assert_eq!(schema.check(&json!({"code": format!("a{}c", "b".repeat(18)), "text": text})), Ok(()));
     assert_eq!(schema.check(&json!({"code": text})), Err(CheckError::TooCostly));
 }
