@@ -6,6 +6,7 @@
 mod capacity;
 mod connection;
 mod console;
+mod error;
 mod gate;
 mod http;
 mod metrics;
@@ -35,13 +36,14 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
 pub use connection::Patience;
+pub use error::StartError;
 pub use gate::{Gate, GateError};
 pub use services::{Service, ServiceState, Services};
 pub use tls::{Tls, TlsError};
 
 use crate::binding::loader::Loaded;
 use crate::binding::{BindingError, Call, Package, PackageError, Principal, Registry};
-use crate::limits::{Limits, LimitsError};
+use crate::limits::Limits;
 use crate::observe;
 use crate::observe::audit::Audit;
 use crate::runtime::shard::Weight;
@@ -103,20 +105,6 @@ pub struct ServerBuilder {
     settings: ServerSettings,
     patience: Patience,
     additions: Additions,
-}
-
-/// Why a server could not be made.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// Something is wrong with the bindings.
-    #[error(transparent)]
-    Bindings(#[from] PackageError),
-    /// The limits would crash the server, or it could serve nothing within them.
-    #[error(transparent)]
-    Limits(#[from] LimitsError),
-    /// The operating system says no.
-    #[error("cannot start: {0}")]
-    Io(#[from] io::Error),
 }
 
 impl Server {
