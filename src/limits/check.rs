@@ -18,8 +18,8 @@ pub const MEMORY_BYTES_MAX: usize = 2 << 30;
 /// Least stack of a script. The prelude's own functions need 32 KiB in the deepest case; less, and `console.log` fails.
 pub const STACK_BYTES_MIN: usize = 64 << 10;
 
-/// Most stack of a script: rquickjs takes more than 16 MiB as "no limit", and an endless recursion would then run over the
-/// end of the coroutine's stack. It is also the stack of a shard's thread.
+/// Most stack of a script: the wrapper of QuickJS takes more than 16 MiB as "no limit", and an endless recursion would
+/// then run over the end of the coroutine's stack. It is also the stack of a shard's thread.
 pub const STACK_BYTES_MAX: usize = 16 << 20;
 
 /// Deepest nesting of a value that may be allowed. `serde_json` reads 128 levels, some of which are the message's own. Each
