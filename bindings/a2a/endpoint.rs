@@ -120,7 +120,7 @@ impl Conversation for Client {
         }
     }
 
-    /// A client that we end by ourselves, because the server stops, is told why.
+    /// A client whose connection ends because the server stops gets the reason first.
     fn on_closing(&mut self, parting: &Parting, out: &mut Out) {
         if matches!(parting, Parting::Close { code: close_code::GOING_AWAY, .. }) {
             out.send(wire::disconnect("shutdown").to_string());

@@ -1,8 +1,8 @@
 //! The link to a gateway elsewhere, shared by the lines of all sessions.
 //!
-//! An answer is for the line that asked, whoever it is addressed to; anything else is for the agent that it names, or
-//! for the lines that listen. After a reconnect the gateway knows nothing of us, so agents and subscriptions are told
-//! to it again.
+//! An answer is for the line that asked, whatever agent it names; anything else is for the agent that it names, or for
+//! the lines that listen. After a reconnect the gateway knows nothing of us, so agents and subscriptions are sent to it
+//! again.
 
 mod opening;
 mod outstanding;
@@ -78,7 +78,7 @@ impl Liaison {
         Self { name, token, phase: Phase::Closed, lines, outstanding }
     }
 
-    fn send(&mut self, number: LineNumber, mut fields: Map<String, Value>, is_told: bool, out: &mut Out) {
+    fn send(&mut self, number: LineNumber, mut fields: Map<String, Value>, is_notified: bool, out: &mut Out) {
         let kind = fields.get("type").and_then(Value::as_str).and_then(Type::of);
         let Some(line) = self.lines.get_mut(&number) else { return };
         if let Phase::Ready { client_id: Some(id), .. } = &self.phase
@@ -91,23 +91,23 @@ impl Liaison {
         if !self.outstanding.has_room() {
             let refusal = Refusal::new(ErrorCode::AgentBusy, "the gateway owes too many answers");
             self.deliver(number, wire::error(&refusal, correlation(&frame), now_ms()));
-            if is_told {
+            if is_notified {
                 self.deliver(number, pong());
             }
             return;
         }
         line.remember(kind, &frame);
-        self.transmit(Some(number), &frame, is_told, out);
+        self.transmit(Some(number), &frame, is_notified, out);
     }
 
     /// Sends a frame, and the fence behind it.
-    fn transmit(&mut self, line: Option<LineNumber>, frame: &Value, is_told: bool, out: &mut Out) {
+    fn transmit(&mut self, line: Option<LineNumber>, frame: &Value, is_notified: bool, out: &mut Out) {
         let fence = match &self.phase {
             Phase::Ready { fence, .. } => *fence,
             // A link takes no orders before it is ready.
             Phase::Closed | Phase::Opening(_) => return,
         };
-        let fence_id = self.outstanding.note(line, frame, is_told);
+        let fence_id = self.outstanding.note(line, frame, is_notified);
         out.send(frame.to_string());
         out.send(fence.frame(&fence_id).to_string());
     }
@@ -154,7 +154,7 @@ impl Liaison {
         self.lines.iter().filter(|(_, line)| wanted(line)).map(|(number, _)| *number).collect()
     }
 
-    /// The gateway has completed the handshake: it is told again what we are.
+    /// The gateway has completed the handshake: agents and subscriptions are sent to it again.
     fn on_ready(&mut self, fence: FenceKind, client_id: Option<String>, out: &mut Out) {
         self.phase = Phase::Ready { fence, client_id };
         self.lines.retain(|_, line| !line.outlet.is_closed());
@@ -169,8 +169,8 @@ impl Liaison {
         let lines = &self.lines;
         let is_ours = |agent: &str| lines.values().any(|line| line.agents.contains(agent));
         let audience = match self.outstanding.sort(&mut frame, is_ours) {
-            Match::Fences(told) => {
-                for number in told {
+            Match::Fences(notified) => {
+                for number in notified {
                     self.deliver(number, pong());
                 }
                 return;
@@ -214,12 +214,12 @@ impl Extension {
     }
 }
 
-/// Whether others are told who sent a frame of that type.
+/// Whether receivers of a frame of that type see who sent it.
 fn names_sender(kind: Option<Type>) -> bool {
     matches!(kind, Some(Type::Message | Type::Request | Type::Broadcast | Type::Proposal))
 }
 
-/// What tells a line that the gateway has dealt with what it sent.
+/// What notifies a line that the gateway has dealt with what it sent.
 fn pong() -> Value {
     json!({"type": Type::Pong.name()})
 }
@@ -296,11 +296,11 @@ impl Conversation for Liaison {
     fn on_end(&mut self, _: Instant) {
         self.phase = Phase::Closed;
         let refusal = Refusal::new(ErrorCode::ConnectionReset, "the connection to the gateway was lost");
-        let (questions, told) = self.outstanding.take_all();
+        let (questions, notified) = self.outstanding.take_all();
         for (number, id) in questions {
             self.deliver(number, wire::error(&refusal, Some(&id), now_ms()));
         }
-        for number in told {
+        for number in notified {
             self.deliver(number, wire::error(&refusal, None, now_ms()));
             self.deliver(number, pong());
         }

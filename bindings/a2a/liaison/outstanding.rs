@@ -45,7 +45,7 @@ struct Fence {
     correlation_id: String,
     subject: Subject,
     /// Whether the line wants to know that the gateway has dealt with the subject.
-    is_told: bool,
+    is_notified: bool,
 }
 
 /// What a frame from the gateway is.
@@ -53,7 +53,7 @@ struct Fence {
 pub(super) enum Match {
     /// It settles something of a line, or is about it.
     Line(LineNumber),
-    /// These lines are told that what they sent is dealt with.
+    /// These lines are notified that the gateway has dealt with what they sent.
     Fences(Vec<LineNumber>),
     /// It answers nothing of ours.
     News,
@@ -75,7 +75,7 @@ impl Outstanding {
     }
 
     /// Notes a frame that is sent for a line, and returns the correlation of the fence to be sent behind it.
-    pub(super) fn note(&mut self, line: Option<LineNumber>, frame: &Value, is_told: bool) -> String {
+    pub(super) fn note(&mut self, line: Option<LineNumber>, frame: &Value, is_notified: bool) -> String {
         let kind = frame["type"].as_str().and_then(Type::of);
         let correlation_id = correlation(frame).map(str::to_owned);
         // An answer has a correlation, too, but it names what it answers.
@@ -91,7 +91,7 @@ impl Outstanding {
         let subject = Subject { line, correlation_id, is_handshake, is_question };
         self.fences_set += 1;
         let correlation_id = format!("fence-{}", self.fences_set);
-        self.fences.push_back(Fence { correlation_id: correlation_id.clone(), subject, is_told });
+        self.fences.push_back(Fence { correlation_id: correlation_id.clone(), subject, is_notified });
         correlation_id
     }
 
@@ -127,8 +127,8 @@ impl Outstanding {
     /// Takes everything out: the questions with their lines, and the lines that wait at a fence.
     pub(super) fn take_all(&mut self) -> (Vec<(LineNumber, String)>, Vec<LineNumber>) {
         let questions = self.questions.drain().map(|(id, question)| (question.line, id)).collect();
-        let told = self.fences.drain(..).filter(|fence| fence.is_told);
-        (questions, told.filter_map(|fence| fence.subject.line).collect())
+        let notified = self.fences.drain(..).filter(|fence| fence.is_notified);
+        (questions, notified.filter_map(|fence| fence.subject.line).collect())
     }
 
     fn by_correlation(
@@ -164,7 +164,7 @@ impl Outstanding {
     /// The fences up to that one are passed: the gateway answers in order.
     fn pass(&mut self, last: usize) -> Match {
         let count = self.fences.len().min(last + 1);
-        let passed = self.fences.drain(..count).filter(|fence| fence.is_told);
+        let passed = self.fences.drain(..count).filter(|fence| fence.is_notified);
         Match::Fences(passed.filter_map(|fence| fence.subject.line).collect())
     }
 

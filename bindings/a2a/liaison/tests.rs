@@ -165,10 +165,10 @@ fn agents_and_subscriptions_are_told_again_after_a_reconnect() {
     assert!(!desk.liaison.is_ready());
     desk.sent();
     desk.open();
-    let told = desk.sent();
-    assert_eq!(told.len(), 4, "{told:?}");
-    assert!(told.iter().any(|frame| frame["from"] == "coder"));
-    assert!(told.iter().any(|frame| frame["type"] == "subscribe"));
+    let sent = desk.sent();
+    assert_eq!(sent.len(), 4, "{sent:?}");
+    assert!(sent.iter().any(|frame| frame["from"] == "coder"));
+    assert!(sent.iter().any(|frame| frame["type"] == "subscribe"));
 }
 
 #[test]
@@ -191,8 +191,8 @@ fn a_line_that_hangs_up_takes_its_agents_along() {
     desk.send(1, shake("coder"));
     desk.out.take_texts();
     desk.order(Order::HangUp { number: LineNumber(1) });
-    let told = desk.sent();
-    assert_eq!((&told[0]["content"]["status"], &told[0]["from"]), (&json!("offline"), &json!("coder")));
+    let sent = desk.sent();
+    assert_eq!((&sent[0]["content"]["status"], &sent[0]["from"]), (&json!("offline"), &json!("coder")));
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn gateway_is_told_why_the_link_closes() {
     for (code, reason) in [(1001, "shutdown"), (1008, "timeout"), (1002, "error")] {
         let parting = Parting::Close { code, reason: String::new() };
         desk.liaison.on_closing(&parting, &mut desk.out);
-        let told = desk.sent();
-        assert_eq!((&told[0]["type"], &told[0]["content"]["reason"]), (&json!("disconnect"), &json!(reason)));
+        let sent = desk.sent();
+        assert_eq!((&sent[0]["type"], &sent[0]["content"]["reason"]), (&json!("disconnect"), &json!(reason)));
     }
 }

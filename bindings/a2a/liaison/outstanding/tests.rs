@@ -11,7 +11,7 @@ fn asked(kind: &str, id: &str) -> Value {
     json!({"type": kind, "agent": "coder", "content": {}, "metadata": {"correlationId": id}})
 }
 
-fn told(kind: &str) -> Value {
+fn plain(kind: &str) -> Value {
     json!({"type": kind, "content": {}})
 }
 
@@ -26,37 +26,37 @@ fn answers_without_correlation_are_matched_by_type_and_order() {
     outstanding.note(Some(ONE), &asked("discovery", "d1"), false);
     outstanding.note(Some(TWO), &asked("subscribe", "s"), false);
     outstanding.note(Some(TWO), &asked("discovery", "d2"), false);
-    assert_eq!(sort(&mut outstanding, told("subscribe")), (Match::Line(TWO), json!("s")));
-    assert_eq!(sort(&mut outstanding, told("discovery")), (Match::Line(ONE), json!("d1")));
-    assert_eq!(sort(&mut outstanding, told("discovery")), (Match::Line(TWO), json!("d2")));
-    assert_eq!(sort(&mut outstanding, told("discovery")).0, Match::Ignored);
+    assert_eq!(sort(&mut outstanding, plain("subscribe")), (Match::Line(TWO), json!("s")));
+    assert_eq!(sort(&mut outstanding, plain("discovery")), (Match::Line(ONE), json!("d1")));
+    assert_eq!(sort(&mut outstanding, plain("discovery")), (Match::Line(TWO), json!("d2")));
+    assert_eq!(sort(&mut outstanding, plain("discovery")).0, Match::Ignored);
 }
 
 #[test]
 fn error_without_correlation_is_about_what_the_first_fence_stands_behind() {
     let mut outstanding = Outstanding::default();
     outstanding.note(Some(ONE), &asked("message", "m"), false);
-    outstanding.note(Some(TWO), &told("message"), true);
-    assert_eq!(sort(&mut outstanding, told("error")), (Match::Line(ONE), json!("m")));
-    assert_eq!(sort(&mut outstanding, told("handshake")).0, Match::Fences(Vec::new()));
-    assert_eq!(sort(&mut outstanding, told("error")), (Match::Line(TWO), json!(null)));
-    assert_eq!(sort(&mut outstanding, told("handshake")).0, Match::Fences(vec![TWO]));
-    assert_eq!(sort(&mut outstanding, told("error")).0, Match::Ignored);
+    outstanding.note(Some(TWO), &plain("message"), true);
+    assert_eq!(sort(&mut outstanding, plain("error")), (Match::Line(ONE), json!("m")));
+    assert_eq!(sort(&mut outstanding, plain("handshake")).0, Match::Fences(Vec::new()));
+    assert_eq!(sort(&mut outstanding, plain("error")), (Match::Line(TWO), json!(null)));
+    assert_eq!(sort(&mut outstanding, plain("handshake")).0, Match::Fences(vec![TWO]));
+    assert_eq!(sort(&mut outstanding, plain("error")).0, Match::Ignored);
 }
 
 #[test]
 fn acknowledged_handshake_is_not_taken_for_its_fence() {
     let mut outstanding = Outstanding::default();
-    outstanding.note(Some(ONE), &told("handshake"), true);
-    assert_eq!(sort(&mut outstanding, told("handshake")).0, Match::Ignored);
-    assert_eq!(sort(&mut outstanding, told("handshake")).0, Match::Fences(vec![ONE]));
+    outstanding.note(Some(ONE), &plain("handshake"), true);
+    assert_eq!(sort(&mut outstanding, plain("handshake")).0, Match::Ignored);
+    assert_eq!(sort(&mut outstanding, plain("handshake")).0, Match::Fences(vec![ONE]));
 }
 
 #[test]
 fn fence_that_is_refused_under_its_correlation_is_passed() {
     let mut outstanding = Outstanding::default();
-    let first = outstanding.note(Some(ONE), &told("message"), true);
-    let second = outstanding.note(Some(TWO), &told("message"), true);
+    let first = outstanding.note(Some(ONE), &plain("message"), true);
+    let second = outstanding.note(Some(TWO), &plain("message"), true);
     assert_ne!(first, second);
     let refused = json!({"type": "error", "content": {"code": 3003}, "correlationId": second});
     assert_eq!(sort(&mut outstanding, refused).0, Match::Fences(vec![ONE, TWO]));
@@ -91,7 +91,7 @@ fn last_place_is_taken_and_free_again_when_everything_is_lost() {
         outstanding.note(Some(ONE), &asked("message", &number.to_string()), false);
     }
     assert!(!outstanding.has_room());
-    let (questions, told) = outstanding.take_all();
-    assert_eq!((questions.len(), told.len()), (OUTSTANDING_MAX / 2, 0));
+    let (questions, notified) = outstanding.take_all();
+    assert_eq!((questions.len(), notified.len()), (OUTSTANDING_MAX / 2, 0));
     assert!(outstanding.has_room());
 }
