@@ -6,7 +6,6 @@
 mod capacity;
 mod connection;
 mod console;
-mod error;
 mod gate;
 mod http;
 mod metrics;
@@ -39,7 +38,6 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
 pub use connection::Patience;
-pub use error::StartError;
 pub use gate::{Gate, GateError};
 pub use services::{Service, ServiceState, Services};
 pub use start::{StartError, check_policies};
