@@ -66,9 +66,18 @@ impl Binding {
     }
 
     /// Policy, input, a free slot, the handler within its time, output.
-    async fn perform(&self, input: Value, call: Call, decision: Decision) -> Result<Value, ErrorObject> {
+    async fn perform(&self, input: Value, mut call: Call, decision: Decision) -> Result<Value, ErrorObject> {
         let name = &self.declaration.name;
-        self.permit(&input, &call, decision).await?;
+        match decision {
+            Decision::Allow => {}
+            Decision::Deny(why) => return Err(ErrorObject::new(Kind::PermissionDenied, why)),
+            Decision::Ask => {
+                let asked = Instant::now();
+                self.ask(&input, &call).await?;
+                // The time that a person took to approve is not the handler's.
+                call.deadline += asked.elapsed();
+            }
+        }
         check(self.input.as_ref(), &input)
             .map_err(|failures| invalid(Kind::InvalidInput, name, "input", &failures))?;
         let Ok(_slot) = self.slots.try_acquire() else {
@@ -109,14 +118,6 @@ impl Binding {
                 tracing::error!(binding = %name, "the handler panicked");
                 Err(ErrorObject::new(Kind::BindingError, format!("{name}: the handler failed")))
             }
-        }
-    }
-
-    async fn permit(&self, input: &Value, call: &Call, decision: Decision) -> Result<(), ErrorObject> {
-        match decision {
-            Decision::Allow => Ok(()),
-            Decision::Deny(why) => Err(ErrorObject::new(Kind::PermissionDenied, why)),
-            Decision::Ask => self.ask(input, call).await,
         }
     }
 

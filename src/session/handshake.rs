@@ -1,5 +1,7 @@
 //! The bindings that a client declares, checked one by one; nothing is half-registered.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use crate::binding::FunctionPlace;
@@ -45,9 +47,24 @@ pub(crate) fn check_bindings(taken: &NameSet, declared: &[Value]) -> Result<Vec<
         let output = compile(&declaration.output, "output")?;
         let places = FunctionPlace::all_in(declaration.input.as_ref())
             .map_err(|error| refused(&at(&format!("/input{}", error.path)), &error.message))?;
-        checked.push(ClientBinding { declaration, input, output, places });
+        let timeout = declared_timeout(value).map_err(|(path, message)| refused(&at(path), message))?;
+        checked.push(ClientBinding { declaration, input, output, places, timeout });
     }
     Ok(checked)
+}
+
+/// How long a call may take, if the declaration says so under `limits.timeoutMs`.
+fn declared_timeout(declared: &Value) -> Result<Option<Duration>, (&'static str, &'static str)> {
+    let limits = match declared.get("limits") {
+        None => return Ok(None),
+        Some(Value::Object(limits)) => limits,
+        Some(_) => return Err(("/limits", "expected object")),
+    };
+    match limits.get("timeoutMs").map(Value::as_u64) {
+        None => Ok(None),
+        Some(None | Some(0)) => Err(("/limits/timeoutMs", "expected a positive integer")),
+        Some(Some(ms)) => Ok(Some(Duration::from_millis(ms))),
+    }
 }
 
 fn refused(path: &str, message: &str) -> ErrorObject {

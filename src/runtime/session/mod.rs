@@ -6,12 +6,15 @@
 
 mod attach;
 mod calls;
+mod client_calls;
+mod clock;
 mod control;
 mod dispatch;
 mod evals;
 mod inbox;
 mod invokes;
 mod keys;
+mod outbox;
 mod turn;
 
 use std::cell::{Cell, RefCell};
@@ -30,11 +33,13 @@ use crate::limits::Limits;
 use crate::observe;
 use crate::scomp::link::{Closing, SessionEvent};
 use attach::Live;
-use calls::{ClientCall, ServerCall};
+use calls::ServerCall;
+use client_calls::ClientCall;
 use dispatch::Dispatcher;
 use evals::Evals;
 use invokes::{Invocation, ServerInvoke};
 use keys::Keys;
+use outbox::Outbox;
 use turn::{Action, Background, Watches};
 
 pub(crate) use control::declarations as control_declarations;
@@ -72,6 +77,7 @@ pub(crate) struct Session {
     server_invokes: HashMap<u64, ServerInvoke>,
     client_calls: HashMap<u64, ClientCall>,
     call_deadlines: BTreeSet<(Instant, u64)>,
+    outbox: Outbox,
     next_number: u64,
     background: Background,
     cpu_total: Duration,
@@ -103,6 +109,7 @@ impl Session {
         let engine = Rc::new(dispatcher.make_engine()?);
         let handle = SessionHandle { inbox_tx: inbox_tx.clone() };
         let session = Self {
+            outbox: Outbox::new(parts.limits.client_calls_open_max),
             keys: Keys::new(parts.limits.keyed_outcomes_max, parts.limits.keyed_bytes_max),
             background: Background::new(
                 Instant::now(),
@@ -175,8 +182,8 @@ impl Session {
             if can_run { at } else { at.max(self.background.renewed_at()) }
         });
         let calls = self.call_deadlines.first().map(|(at, _)| *at);
-        let eval = self.evals.running.as_ref().map(|running| running.wall_deadline);
-        let invocations = self.invocations.values().map(|call| call.deadline).min();
+        let eval = self.evals.running.as_ref().and_then(|running| running.clock.deadline());
+        let invocations = self.invocations.values().filter_map(|call| call.clock.deadline()).min();
         [timers, calls, eval, invocations].into_iter().flatten().min()
     }
 
@@ -184,7 +191,7 @@ impl Session {
         let now = Instant::now();
         self.expire_calls(now).await;
         self.expire_invocations(now).await;
-        if self.evals.running.as_ref().is_some_and(|running| running.wall_deadline <= now) {
+        if self.evals.running.as_ref().is_some_and(|running| running.clock.is_over(now)) {
             self.stop_eval(Stop::Wall).await;
         }
     }
@@ -210,6 +217,7 @@ impl Session {
             }
             Inbox::CallDone(call, outcome) => self.finish_server_call(call, outcome),
             Inbox::InvokeDone(number, outcome) => self.finish_server_invoke(number, outcome).await,
+            Inbox::CallWithdrawn(number) => self.give_up_call(number).await,
             Inbox::End(closing) => self.end(closing),
             Inbox::Inspect(info_tx) => {
                 let _ = info_tx.send(self.info());
@@ -307,9 +315,9 @@ impl Session {
         let now = Instant::now();
         self.expire_calls(now).await;
         let deadline = match self.in_turn {
-            Some(Owner::Invocation(number)) => self.invocations.get(&number).map(|call| call.deadline),
+            Some(Owner::Invocation(number)) => self.invocations.get(&number).and_then(|call| call.clock.deadline()),
             Some(Owner::Eval(_) | Owner::Nobody) | None => {
-                self.evals.running.as_ref().map(|running| running.wall_deadline)
+                self.evals.running.as_ref().and_then(|running| running.clock.deadline())
             }
         };
         if deadline.is_some_and(|deadline| deadline <= now) {
@@ -436,6 +444,7 @@ impl Session {
         // A server that stops cancels what runs; a client that closes its session knows what it does.
         let reason = if closing == Closing::GoingAway { Stop::Cancelled } else { Stop::Closed };
         self.cancel_everything(reason).await;
+        self.send_held_answers().await;
         self.emit(SessionEvent::Close(closing)).await;
         self.watches.take();
         self.ready.clear();
