@@ -82,11 +82,8 @@ impl Session {
         }
         let now = Instant::now();
         let owner = self.owner_of(&waiter);
-        let (wait, stops_clock) = if self.live.is_some() {
-            self.time_for_call(owner, &target, now)
-        } else {
-            (grace, false)
-        };
+        let (wait, stops_clock) =
+            if self.live.is_some() { self.time_for_call(owner, &target, now) } else { (grace, false) };
         let is_line = matches!(waiter, Waiter::Nobody);
         let number = self.number();
         let held_bytes = match self.live.is_some() && !is_line && !self.outbox.has_room_for_call() {
@@ -145,7 +142,9 @@ impl Session {
         let limits = Arc::clone(&self.parts.limits);
         let longest = Duration::from_millis(limits.client_call_ms_max);
         let declared = match (target, &self.live) {
-            (Target::Binding(name), Some(live)) => live.bindings.get(name).and_then(|binding| binding.timeout),
+            (Target::Binding(name), Some(live)) => {
+                live.bindings.get(name).and_then(|binding| binding.timeout)
+            }
             (Target::Binding(_) | Target::Reference(_), _) => None,
         };
         match (target, declared) {

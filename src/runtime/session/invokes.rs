@@ -141,13 +141,8 @@ impl Session {
         }
         match by {
             CalledBy::Handler(reply) => {
-                self.call_client(
-                    Waiter::Handler(reply),
-                    Target::Binding(name),
-                    Payload::Input(input),
-                    depth,
-                )
-                .await;
+                self.call_client(Waiter::Handler(reply), Target::Binding(name), Payload::Input(input), depth)
+                    .await;
             }
             CalledBy::Client(_) => {
                 let error = ErrorObject::new(Kind::UnknownBinding, format!("no binding {name}"));
@@ -233,13 +228,7 @@ impl Session {
     }
 
     /// A handler calls a function of the client.
-    async fn call_import(
-        &mut self,
-        reply: HandlerReply,
-        key: &str,
-        arguments: Vec<Value>,
-        depth: u32,
-    ) {
+    async fn call_import(&mut self, reply: HandlerReply, key: &str, arguments: Vec<Value>, depth: u32) {
         let waiter = Waiter::Handler(reply);
         match self.own_reference(key) {
             Some(id) => {
