@@ -204,22 +204,22 @@ async fn handlers_that_call_back_lend_their_places() {
 }
 
 /// Says when it is dropped.
-struct Dropped(tokio::sync::mpsc::UnboundedSender<&'static str>);
+struct Dropped(tokio::sync::mpsc::Sender<&'static str>);
 
 impl Drop for Dropped {
     fn drop(&mut self) {
-        let _ = self.0.send("dropped");
+        let _ = self.0.try_send("dropped");
     }
 }
 
 #[tokio::test]
 async fn a_cancelled_call_ends_its_handler_and_is_not_answered() {
-    let (events_tx, mut events_rx) = tokio::sync::mpsc::unbounded_channel();
+    let (events_tx, mut events_rx) = tokio::sync::mpsc::channel(4);
     let builder = Client::builder()
         .binding("wait", "", None, None, move |_, _| {
             let dropped = Dropped(events_tx.clone());
             async move {
-                let _ = dropped.0.send("started");
+                let _ = dropped.0.try_send("started");
                 std::future::pending().await
             }
         })
@@ -237,8 +237,8 @@ async fn a_cancelled_call_ends_its_handler_and_is_not_answered() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn console_lines_keep_their_order_beside_handlers_that_wait() {
-    let (line_tx, mut line_rx) = tokio::sync::mpsc::unbounded_channel::<ConsoleLine>();
-    let builder = Client::builder().on_console(move |line| line_tx.send(line).unwrap()).binding(
+    let (line_tx, mut line_rx) = tokio::sync::mpsc::channel::<ConsoleLine>(1);
+    let builder = Client::builder().on_console(move |line| line_tx.try_send(line).unwrap()).binding(
         "never",
         "",
         None,

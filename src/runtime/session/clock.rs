@@ -1,10 +1,13 @@
-//! The time that an eval or a call into the script may take by the clock.
+//! The time that an eval or a call into the script may take by the clock, and when the session looks at it.
 //!
 //! Two limits run beside each other. The server's own does not count the time in which the script waits for a call to
 //! the client that has a limit of its own: a person who approves, a tool that declares how long it takes. The limit
 //! that the client asked for counts every millisecond.
 
 use std::time::{Duration, Instant};
+
+use super::super::meter::Stop;
+use super::Session;
 
 /// See the module. Time is passed in.
 #[derive(Debug)]
@@ -67,6 +70,32 @@ impl WallClock {
         self.stopped.0 = self.stopped.0.saturating_sub(1);
         if self.stopped.0 == 0 {
             self.own_at += now.saturating_duration_since(self.stopped.1);
+        }
+    }
+}
+
+impl Session {
+    /// The next time at which something has to be done.
+    pub(crate) fn wake_at(&mut self) -> Option<Instant> {
+        let now = Instant::now();
+        let timers = self.engine.guest.timers.borrow_mut().next_at();
+        let timers = timers.map(|at| {
+            let can_run = self.evals.running.is_some() || !self.background.left(now).is_zero();
+            if can_run { at } else { at.max(self.background.renewed_at()) }
+        });
+        let calls = self.call_deadlines.first().map(|(at, _)| *at);
+        let eval = self.evals.running.as_ref().and_then(|running| running.clock.deadline());
+        let invocations = self.invocations.values().filter_map(|call| call.clock.deadline()).min();
+        [timers, calls, eval, invocations].into_iter().flatten().min()
+    }
+
+    /// Ends what took too long. Only with an empty JavaScript stack.
+    pub(crate) async fn check_deadlines(&mut self) {
+        let now = Instant::now();
+        self.expire_calls(now).await;
+        self.expire_invocations(now).await;
+        if self.evals.running.as_ref().is_some_and(|running| running.clock.is_over(now)) {
+            self.stop_eval(Stop::Wall).await;
         }
     }
 }

@@ -174,28 +174,6 @@ impl Session {
         }
     }
 
-    fn wake_at(&mut self) -> Option<Instant> {
-        let now = Instant::now();
-        let timers = self.engine.guest.timers.borrow_mut().next_at();
-        let timers = timers.map(|at| {
-            let can_run = self.evals.running.is_some() || !self.background.left(now).is_zero();
-            if can_run { at } else { at.max(self.background.renewed_at()) }
-        });
-        let calls = self.call_deadlines.first().map(|(at, _)| *at);
-        let eval = self.evals.running.as_ref().and_then(|running| running.clock.deadline());
-        let invocations = self.invocations.values().filter_map(|call| call.clock.deadline()).min();
-        [timers, calls, eval, invocations].into_iter().flatten().min()
-    }
-
-    async fn check_deadlines(&mut self) {
-        let now = Instant::now();
-        self.expire_calls(now).await;
-        self.expire_invocations(now).await;
-        if self.evals.running.as_ref().is_some_and(|running| running.clock.is_over(now)) {
-            self.stop_eval(Stop::Wall).await;
-        }
-    }
-
     /// Takes in what has arrived while JavaScript ran.
     async fn drain_inbox(&mut self) {
         while let Ok(message) = self.inbox_rx.try_recv() {
