@@ -4,7 +4,9 @@
 mod support;
 
 use scomp::limits::Limits;
+use scomp::session::SessionSettings;
 use serde_json::{Value, json};
+use support::wire::Arrival;
 use support::{Running, Wire};
 
 fn ticket(welcome: &Value) -> Value {
@@ -165,4 +167,18 @@ async fn taking_over_again_and_again_runs_nothing_twice() {
     }
     assert_eq!(wire.value("n").await, json!(20));
     assert_nothing_left(&mut wire).await;
+}
+
+#[tokio::test]
+async fn session_closed_from_another_shard_is_not_kept() {
+    let running = Running::on_shards(2, Limits::default(), SessionSettings::default()).await;
+    for _ in 0..100 {
+        let (mut first, welcome) = Wire::live_with(&running.url, json!({})).await;
+        assert_eq!(first.value("1").await, json!(1));
+        // The first connection weighs on its shard, so the second goes to the other.
+        let (mut second, _) = resume(&running.url, &ticket(&welcome), json!([])).await;
+        second.invoke("session.close", json!({})).await;
+        assert_eq!(second.next().await, Arrival::Closed(1000));
+        assert_eq!(running.server.directory().len(), 0);
+    }
 }

@@ -170,7 +170,12 @@ impl SessionHandle {
     pub async fn inspect(&self) -> Option<SessionInfo> {
         let (info_tx, info_rx) = oneshot::channel();
         self.inbox_tx.send(Inbox::Inspect(info_tx)).await.ok()?;
-        info_rx.await.ok()
+        tokio::select! {
+            biased;
+            info = info_rx => info.ok(),
+            // A message that slips in while the session ends is neither answered nor dropped: this handle keeps it.
+            () = self.inbox_tx.closed() => None,
+        }
     }
 
     /// Whether the session is gone.

@@ -425,6 +425,9 @@ impl Session {
         let reason = if closing == Closing::GoingAway { Stop::Cancelled } else { Stop::Closed };
         self.cancel_everything(reason).await;
         self.send_held_answers().await;
+        // First, so that the session is gone for a connection on another thread that hears of the end: its directory
+        // entry, with the place in the quota, would otherwise be kept for a resume.
+        self.inbox_rx.close();
         self.emit(SessionEvent::Close(closing)).await;
         self.watches.take();
         self.ready.clear();
