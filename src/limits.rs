@@ -71,6 +71,16 @@ limits! {
     background_cpu_ms_per_minute: u64 = 1_000,
     /// Time a binding call may take unless its declaration says otherwise, in milliseconds. Past it: `Timeout`.
     binding_ms_max: u64 = 30_000,
+    /// Longest time that a call to a binding of the client may take, in milliseconds, whatever its declaration
+    /// (`limits.timeoutMs`) or its eval (`timeoutMs`) asks for: ten minutes, as long as a session waits for its client.
+    /// Past it: `Timeout`.
+    client_call_ms_max: u64 = 600_000,
+    /// Time that the client's `approve` may take, in milliseconds: a person decides, so minutes and not seconds.
+    /// Past it the call that needed approval fails with `PermissionDenied`.
+    approve_ms_max: u64 = 600_000,
+    /// Calls to the client that wait for its answer, and as many console lines: room for every call of an eval.
+    /// Past it they wait in the session until the client answers others. At most 8 192.
+    client_calls_open_max: usize = 1_024,
     /// How long a call to a client binding waits for the client to come back, in milliseconds.
     /// With 0 such a call fails with `PeerGone` at once.
     client_grace_ms: u64 = 0,

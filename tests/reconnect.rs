@@ -230,3 +230,17 @@ async fn a_session_that_ends_with_its_connection_leaves_nothing_of_its_context()
     let page = running.metrics().await;
     assert!(!page.contains("scomp_engine_leaks_total "), "{page}");
 }
+
+#[tokio::test]
+async fn session_closed_from_another_shard_is_not_kept() {
+    let running = Running::on_shards(2, Limits::default(), SessionSettings::default()).await;
+    for _ in 0..100 {
+        let (mut first, welcome) = Wire::live_with(&running.url, json!({})).await;
+        assert_eq!(first.value("1").await, json!(1));
+        // The first connection weighs on its shard, so the second goes to the other.
+        let (mut second, _) = resume(&running.url, &ticket(&welcome), json!([])).await;
+        second.invoke("session.close", json!({})).await;
+        assert_eq!(second.next().await, Arrival::Closed(1000));
+        assert_eq!(running.server.directory().len(), 0);
+    }
+}

@@ -84,7 +84,7 @@ impl Binding {
     async fn perform(
         &self,
         input: Value,
-        call: Call,
+        mut call: Call,
         caller: Caller,
         decision: Decision,
         effects: &[String],
@@ -93,7 +93,7 @@ impl Binding {
         let session = Arc::clone(&call.session);
         // The first part of a script's call runs inside its turn, which is charged as a whole.
         let mut is_in_turn = caller == Caller::Script && decision == Decision::Allow;
-        self.permit(&input, &call, decision, effects).await?;
+        self.permit(&input, &mut call, decision, effects).await?;
         check(self.input.as_ref(), &input, &session, is_in_turn)
             .map_err(|error| invalid(Kind::InvalidInput, name, "input", &error))?;
         let Ok(_slot) = self.slots.try_acquire() else {
@@ -146,14 +146,20 @@ impl Binding {
     async fn permit(
         &self,
         input: &Value,
-        call: &Call,
+        call: &mut Call,
         decision: Decision,
         effects: &[String],
     ) -> Result<(), ErrorObject> {
         match decision {
             Decision::Allow => Ok(()),
             Decision::Deny(why) => Err(ErrorObject::new(Kind::PermissionDenied, why)),
-            Decision::Ask => self.ask(input, call, effects).await,
+            Decision::Ask => {
+                let asked = Instant::now();
+                self.ask(input, call, effects).await?;
+                // The time that a person took to approve is not the handler's.
+                call.deadline += asked.elapsed();
+                Ok(())
+            }
         }
     }
 

@@ -240,6 +240,7 @@ impl Host {
             cancel: CancellationToken::new(),
             depth: 0,
             eval_id: None,
+            script_call: None,
             link: self.link.clone(),
             natives: self.natives.clone(),
             functions: places::ids(input).into_iter().map(hold).collect(),

@@ -1,6 +1,6 @@
 //! The bindings that a client declares, checked one by one; nothing is half-registered.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -72,10 +72,25 @@ fn check_each(
             .map_err(|error| refused(&at(&error.path), &error.message))?;
         let more = schemas.warnings().into_iter().take(WARNINGS_LISTED_MAX - warnings.len());
         warnings.extend(more.map(|warning| SchemaWarning { path: at(&warning.path), ..warning }));
+        let timeout = declared_timeout(value).map_err(|(path, message)| refused(&at(path), message))?;
         let DeclaredSchemas { input, output, places } = schemas;
-        checked.push(ClientBinding { declaration, input, output, places });
+        checked.push(ClientBinding { declaration, input, output, places, timeout });
     }
     Ok(ClientBindings { bindings: checked, warnings })
+}
+
+/// How long a call may take, if the declaration says so under `limits.timeoutMs`.
+fn declared_timeout(declared: &Value) -> Result<Option<Duration>, (&'static str, &'static str)> {
+    let limits = match declared.get("limits") {
+        None => return Ok(None),
+        Some(Value::Object(limits)) => limits,
+        Some(_) => return Err(("/limits", "expected object")),
+    };
+    match limits.get("timeoutMs").map(Value::as_u64) {
+        None => Ok(None),
+        Some(None | Some(0)) => Err(("/limits/timeoutMs", "expected a positive integer")),
+        Some(Some(ms)) => Ok(Some(Duration::from_millis(ms))),
+    }
 }
 
 fn refused(path: &str, message: &str) -> ErrorObject {

@@ -79,7 +79,8 @@ impl Dispatcher {
                 let Payload::Input(input) = asked.payload else {
                     return None;
                 };
-                let call = self.call(&binding, depth, asked.functions);
+                let mut call = self.call(&binding, depth, asked.functions);
+                call.script_call = Some(asked.call);
                 let cancel = call.cancel.clone();
                 let work = Box::pin(binding.invoke(input, call, Caller::Script));
                 self.start(asked.call, asked.owner, work, cancel)
@@ -102,7 +103,8 @@ impl Dispatcher {
         let Some(function) = self.natives.get(number) else {
             return Some((Err(ErrorObject::new(Kind::UnknownRef, "the function is gone")), Origin::Host));
         };
-        let call = self.native_call(depth, asked.functions);
+        let mut call = self.native_call(depth, asked.functions);
+        call.script_call = Some(asked.call);
         let cancel = call.cancel.clone();
         let arguments = match asked.payload {
             Payload::Args(arguments) => Value::Array(arguments),
@@ -151,6 +153,7 @@ impl Dispatcher {
             cancel: CancellationToken::new(),
             depth,
             eval_id: self.eval_id.borrow().clone(),
+            script_call: None,
             link: self.link.clone(),
             natives: self.natives.clone(),
             functions: functions.into_iter().map(hold).collect(),

@@ -12,6 +12,7 @@ use super::super::engine::Source;
 use super::super::guest::{ConsoleLine, Holder, Owner, function_number};
 use super::super::meter::Stop;
 use super::super::value::Encoded;
+use super::clock::WallClock;
 use super::keys::Found;
 use super::turn::Action;
 use super::{Ready, Session};
@@ -46,8 +47,7 @@ pub(crate) struct Running {
     /// How it was asked for, without the code and its name.
     pub(crate) params: EvalParams,
     pub(crate) started: Instant,
-    pub(crate) wall_deadline: Instant,
-    pub(crate) wall_max: Duration,
+    pub(crate) clock: WallClock,
     pub(crate) cpu: Duration,
     /// Set when it is to end as soon as the JavaScript stack is empty.
     pub(crate) stop_requested: Option<Stop>,
@@ -162,12 +162,15 @@ impl Session {
     }
 
     pub(crate) fn start_next_eval(&mut self) -> Option<Ready> {
+        if self.outbox.holds_lines() {
+            // Or a client that does not answer would have the lines of all its evals kept here.
+            return None;
+        }
         let Queued { requesters, mut params, .. } = self.evals.queue.pop_front()?;
         self.evals.next += 1;
         let number = self.evals.next;
         let now = Instant::now();
-        let asked = params.timeout_ms.map_or(Duration::MAX, Duration::from_millis);
-        let wall_max = asked.min(self.parts.limits.wall_max());
+        let asked = params.timeout_ms.map(Duration::from_millis);
         let source = Rc::new(Source {
             code: std::mem::take(&mut params.code),
             name: params.name.take().unwrap_or_else(|| format!("eval-{number}.js")),
@@ -183,8 +186,7 @@ impl Session {
             source: Rc::clone(&source),
             params,
             started: now,
-            wall_deadline: now + wall_max,
-            wall_max,
+            clock: WallClock::start(now, self.parts.limits.wall_max(), asked),
             cpu: Duration::ZERO,
             stop_requested: None,
         });
@@ -224,10 +226,10 @@ impl Session {
         }
         if let Some((last, others)) = running.requesters.split_last() {
             for requester in others {
-                self.answer(requester, answer.clone()).await;
+                self.answer_in_order(requester, answer.clone()).await;
             }
             // It may be megabytes, and nearly always there is only one who waits for it.
-            self.answer(last, answer).await;
+            self.answer_in_order(last, answer).await;
         }
     }
 
@@ -266,7 +268,10 @@ impl Session {
                 format!("InternalError: out of memory: the session used more than {max} bytes")
             }
             Stop::Quota => "the CPU quota is overdrawn".to_owned(),
-            Stop::Wall => format!("the script took longer than {} ms", running.wall_max.as_millis()),
+            Stop::Wall => {
+                let max = running.clock.exceeded(Instant::now());
+                format!("the script took longer than {} ms", max.as_millis())
+            }
             Stop::Cancelled => "the eval was cancelled".to_owned(),
             Stop::Closed => "the session was closed".to_owned(),
         };

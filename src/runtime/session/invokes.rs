@@ -11,7 +11,9 @@ use tokio_util::sync::CancellationToken;
 use super::super::engine::Settled;
 use super::super::guest::{Callable, Holder, Origin, Owner, function_number};
 use super::super::meter::Stop;
-use super::calls::{Waiter, scope_functions};
+use super::calls::scope_functions;
+use super::client_calls::Waiter;
+use super::clock::WallClock;
 use super::evals::Requester;
 use super::turn::Action;
 use super::{Inbox, Ready, Session};
@@ -25,7 +27,14 @@ pub(crate) enum CalledBy {
     /// The client, with this request.
     Client(Requester),
     /// A handler.
-    Handler(oneshot::Sender<Result<Value, ErrorObject>>),
+    Handler(HandlerReply),
+}
+
+/// Where the answer to a handler goes.
+pub(crate) struct HandlerReply {
+    pub(crate) reply_tx: oneshot::Sender<Result<Value, ErrorObject>>,
+    /// The script's call that the handler serves, if it serves one.
+    pub(crate) script_call: Option<u64>,
 }
 
 /// A function of the script at work.
@@ -34,7 +43,7 @@ pub(crate) struct Invocation {
     /// What it is to give.
     schemas: Option<Arc<FunctionSchemas>>,
     pub(crate) cpu: Duration,
-    pub(crate) deadline: Instant,
+    pub(crate) clock: WallClock,
     pub(crate) depth: u32,
 }
 
@@ -60,7 +69,7 @@ impl Session {
                 let depth = self.client_calls.values().map(|call| call.depth).max().unwrap_or(0) + 1;
                 self.invoke(by, target, payload, depth).await;
             }
-            SessionCommand::Answer { call, outcome } => self.accept_answer(call, outcome),
+            SessionCommand::Answer { call, outcome } => self.accept_answer(call, outcome).await,
             SessionCommand::Release { reference, count } => {
                 let id = reference.strip_prefix('f').and_then(|id| id.parse().ok());
                 let gone = id.and_then(|id| {
@@ -83,8 +92,9 @@ impl Session {
 
     /// A handler calls back.
     pub(crate) async fn accept_host(&mut self, request: HostRequest) {
-        let HostRequest { target, payload, depth, reply_tx } = request;
-        self.invoke(CalledBy::Handler(reply_tx), target, payload, depth).await;
+        let HostRequest { target, payload, depth, script_call, reply_tx } = request;
+        let reply = HandlerReply { reply_tx, script_call };
+        self.invoke(CalledBy::Handler(reply), target, payload, depth).await;
     }
 
     async fn invoke(&mut self, by: CalledBy, target: Target, payload: Payload, depth: u32) {
@@ -109,11 +119,14 @@ impl Session {
                 None if self.ending.is_some() => return,
                 None => CalledBy::Client(requester),
             },
-            CalledBy::Handler(reply_tx) => CalledBy::Handler(reply_tx),
+            CalledBy::Handler(reply) => CalledBy::Handler(reply),
         };
         if let Some(binding) = self.parts.registry.get(&name).cloned() {
             let (input, caller, functions) = self.input_for_handler(&by, input);
-            let call = self.dispatcher.call(&binding, depth, functions);
+            let mut call = self.dispatcher.call(&binding, depth, functions);
+            if let CalledBy::Handler(reply) = &by {
+                call.script_call = reply.script_call;
+            }
             let cancel = call.cancel.clone();
             let number = self.number();
             self.server_invokes.insert(number, ServerInvoke { by, cancel });
@@ -126,14 +139,9 @@ impl Session {
             return;
         }
         match by {
-            CalledBy::Handler(reply_tx) => {
-                self.call_client(
-                    Waiter::Handler(reply_tx),
-                    Target::Binding(name),
-                    Payload::Input(input),
-                    depth,
-                )
-                .await;
+            CalledBy::Handler(reply) => {
+                self.call_client(Waiter::Handler(reply), Target::Binding(name), Payload::Input(input), depth)
+                    .await;
             }
             CalledBy::Client(_) => {
                 let error = ErrorObject::new(Kind::UnknownBinding, format!("no binding {name}"));
@@ -174,7 +182,7 @@ impl Session {
                     CalledBy::Handler(_) => (Origin::Host, Holder::Host),
                 };
                 let owner = Owner::Invocation(number);
-                let deadline = Instant::now() + self.parts.limits.wall_max();
+                let clock = WallClock::start(Instant::now(), self.parts.limits.wall_max(), None);
                 let schemas = self.schemas_of_function(reference);
                 let started = Instant::now();
                 let refused = refuse_arguments(schemas.as_deref(), reference, &arguments);
@@ -183,17 +191,15 @@ impl Session {
                     return self.reply(by, Err(error)).await;
                 }
                 self.invocations
-                    .insert(number, Invocation { by, schemas, cpu: Duration::ZERO, deadline, depth });
+                    .insert(number, Invocation { by, schemas, cpu: Duration::ZERO, clock, depth });
                 let action = Action::Call { owner, function, arguments, origin, holder };
                 self.ready.push_back(Ready { owner, depth, action });
             }
             (Some(Callable::Native(native)), by) => self.invoke_native(by, native, arguments, depth).await,
-            (Some(Callable::Import(key)), CalledBy::Handler(reply_tx)) => {
-                self.call_import(reply_tx, &key, arguments, depth).await;
+            (Some(Callable::Import(key)), CalledBy::Handler(reply)) => {
+                self.call_import(reply, &key, arguments, depth).await;
             }
-            (None, CalledBy::Handler(reply_tx)) => {
-                self.call_import(reply_tx, reference, arguments, depth).await
-            }
+            (None, CalledBy::Handler(reply)) => self.call_import(reply, reference, arguments, depth).await,
             (Some(Callable::Import(_)) | None, by) => {
                 let error = ErrorObject::new(Kind::UnknownRef, format!("no function {reference}"));
                 self.reply(by, Err(error)).await;
@@ -227,14 +233,8 @@ impl Session {
     }
 
     /// A handler calls a function of the client.
-    async fn call_import(
-        &mut self,
-        reply_tx: oneshot::Sender<Result<Value, ErrorObject>>,
-        key: &str,
-        arguments: Vec<Value>,
-        depth: u32,
-    ) {
-        let waiter = Waiter::Handler(reply_tx);
+    async fn call_import(&mut self, reply: HandlerReply, key: &str, arguments: Vec<Value>, depth: u32) {
+        let waiter = Waiter::Handler(reply);
         match self.own_reference(key) {
             Some(id) => {
                 self.call_client(waiter, Target::Reference(id), Payload::Args(arguments), depth).await
@@ -270,7 +270,7 @@ impl Session {
 
     /// Ends calls into the script whose time is over. Only with an empty JavaScript stack.
     pub(crate) async fn expire_invocations(&mut self, now: Instant) {
-        let over = self.invocations.iter().filter(|(_, call)| call.deadline <= now);
+        let over = self.invocations.iter().filter(|(_, call)| call.clock.is_over(now));
         let over: Vec<u64> = over.map(|(number, _)| *number).collect();
         for number in over {
             self.stop_invocation(number, Stop::Wall).await;
@@ -327,9 +327,9 @@ impl Session {
                 });
                 self.answer(&requester, answer).await;
             }
-            CalledBy::Handler(reply_tx) => {
+            CalledBy::Handler(reply) => {
                 // A handler that was cancelled does not want to know.
-                let _ = reply_tx.send(outcome);
+                let _ = reply.reply_tx.send(outcome);
             }
         }
     }
@@ -361,7 +361,7 @@ impl Session {
             invoke.cancel.cancel();
             self.reply(invoke.by, Err(error.clone())).await;
         }
-        self.fail_client_calls();
+        self.give_up_client_calls(error).await;
     }
 }
 

@@ -6,12 +6,15 @@
 
 mod attach;
 mod calls;
+mod client_calls;
+mod clock;
 mod control;
 mod dispatch;
 mod evals;
 mod inbox;
 mod invokes;
 mod keys;
+mod outbox;
 mod replace;
 mod share;
 mod turn;
@@ -35,11 +38,13 @@ use crate::limits::Limits;
 use crate::observe;
 use crate::scomp::link::{Closing, SessionEvent};
 use attach::Live;
-use calls::{ClientCall, ServerCall};
+use calls::ServerCall;
+use client_calls::ClientCall;
 use dispatch::Dispatcher;
 use evals::Evals;
 use invokes::{Invocation, ServerInvoke};
 use keys::Keys;
+use outbox::Outbox;
 use turn::{Action, Background, Watches};
 
 pub(crate) use control::declarations as control_declarations;
@@ -81,6 +86,7 @@ pub(crate) struct Session {
     server_invokes: HashMap<u64, ServerInvoke>,
     client_calls: HashMap<u64, ClientCall>,
     call_deadlines: BTreeSet<(Instant, u64)>,
+    outbox: Outbox,
     next_number: u64,
     background: Background,
     cpu_total: Duration,
@@ -119,6 +125,7 @@ impl Session {
             .map(|shard| shard.register(Arc::clone(account), &inbox_tx, Arc::clone(&engine.poll_counter)));
         let handle = SessionHandle { inbox_tx: inbox_tx.clone() };
         let session = Self {
+            outbox: Outbox::new(parts.limits.client_calls_open_max),
             keys: Keys::new(parts.limits.keyed_outcomes_max, parts.limits.keyed_bytes_max),
             background: Background::new(
                 Instant::now(),
@@ -195,30 +202,6 @@ impl Session {
         }
     }
 
-    fn wake_at(&mut self) -> Option<Instant> {
-        let now = Instant::now();
-        let timers = self.engine.guest.timers.borrow_mut().next_at();
-        let background = self.background_wait(now);
-        let timers = timers.map(|at| match background {
-            Some(later) if self.evals.running.is_none() => at.max(later),
-            Some(_) | None => at,
-        });
-        let background = background.filter(|_| self.has_background_work());
-        let calls = self.call_deadlines.first().map(|(at, _)| *at);
-        let eval = self.evals.running.as_ref().map(|running| running.wall_deadline);
-        let invocations = self.invocations.values().map(|call| call.deadline).min();
-        [timers, background, calls, eval, invocations].into_iter().flatten().min()
-    }
-
-    async fn check_deadlines(&mut self) {
-        let now = Instant::now();
-        self.expire_calls(now).await;
-        self.expire_invocations(now).await;
-        if self.evals.running.as_ref().is_some_and(|running| running.wall_deadline <= now) {
-            self.stop_eval(Stop::Wall).await;
-        }
-    }
-
     /// Takes in what has arrived while JavaScript ran.
     async fn drain_inbox(&mut self) {
         while let Ok(message) = self.inbox_rx.try_recv() {
@@ -241,6 +224,7 @@ impl Session {
             }
             Inbox::CallDone(call, outcome) => self.finish_server_call(call, outcome),
             Inbox::InvokeDone(number, outcome) => self.finish_server_invoke(number, outcome).await,
+            Inbox::CallWithdrawn(number) => self.give_up_call(number).await,
             Inbox::End(closing) => self.end(closing),
             Inbox::Inspect(info_tx) => {
                 let _ = info_tx.send(self.info());
@@ -423,6 +407,10 @@ impl Session {
         // A server that stops cancels what runs; a client that closes its session knows what it does.
         let reason = if closing == Closing::GoingAway { Stop::Cancelled } else { Stop::Closed };
         self.cancel_everything(reason).await;
+        self.send_held_answers().await;
+        // First, so that the session is gone for a connection on another thread that hears of the end: its directory
+        // entry, with the place in the quota, would otherwise be kept for a resume.
+        self.inbox_rx.close();
         self.emit(SessionEvent::Close(closing)).await;
         self.watches.take();
         self.ready.clear();

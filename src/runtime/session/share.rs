@@ -74,9 +74,11 @@ impl Session {
         let now = Instant::now();
         self.expire_calls(now).await;
         let deadline = match self.in_turn {
-            Some(Owner::Invocation(number)) => self.invocations.get(&number).map(|call| call.deadline),
+            Some(Owner::Invocation(number)) => {
+                self.invocations.get(&number).and_then(|call| call.clock.deadline())
+            }
             Some(Owner::Eval(_) | Owner::Nobody) | None => {
-                self.evals.running.as_ref().map(|running| running.wall_deadline)
+                self.evals.running.as_ref().and_then(|running| running.clock.deadline())
             }
         };
         if deadline.is_some_and(|deadline| deadline <= now) {
