@@ -22,7 +22,7 @@ pub const CLIENT_PATTERN_BYTES_MAX: usize = 1 << 20;
 pub const PATTERN_BYTES_MAX: usize = 10 << 20;
 
 /// Most backtracking steps of one pattern on one string, where the operator uses look-around.
-/// Each may look through the whole text, which is why the text counts twice ([`PatternCost::is_backtracking`]).
+/// Each may look through the whole text, which is why the text counts twice (`PatternCost::is_backtracking`).
 pub const PATTERN_BACKTRACKS_MAX: usize = 50_000;
 
 /// Cache of states that the engine fills while it matches.
