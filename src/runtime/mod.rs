@@ -19,6 +19,7 @@ mod source;
 mod spare;
 mod stack;
 mod thrown;
+mod total;
 mod value;
 
 pub(crate) use heap::give_back;
@@ -26,3 +27,4 @@ pub(crate) use session::{
     Attachment, EventReceiver, Inbox, Session, SessionParts, control_declarations, event_channel,
 };
 pub use session::{ClientBinding, SessionHandle, SessionInfo};
+pub use total::MemoryTotal;

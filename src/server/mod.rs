@@ -41,17 +41,17 @@ pub use tls::{Tls, TlsError};
 
 use crate::binding::loader::Loaded;
 use crate::binding::{BindingError, Call, Package, PackageError, Principal, Registry};
+use crate::budget::ServerBudget;
 use crate::limits::Limits;
 use crate::observe;
 use crate::observe::audit::Audit;
-use crate::runtime::shard::Weight;
 use crate::session::{Directory, SessionSettings};
 use crate::transport::{self, PairEnd, Transport, pair};
-use capacity::{ConnectionSlot, Connections, Trimmer};
+use capacity::{Connections, Placed, Trimmer};
 use connection::Terms;
 use mounts::Additions;
 use settings::ServerSettings;
-use shards::{Shards, SocketGuard};
+use shards::Shards;
 
 /// How long the head of an HTTP request may take.
 const HEAD_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -73,6 +73,7 @@ pub(crate) struct ServerState {
     pub(crate) directory: Arc<Directory>,
     pub(crate) shards: Arc<Shards>,
     pub(crate) connections: Connections,
+    pub(crate) budget: Arc<ServerBudget>,
     pub(crate) tls: Option<Tls>,
     pub(crate) gate: Gate,
     pub(crate) patience: Patience,
@@ -235,6 +236,7 @@ impl Server {
             patience,
             stop: self.state.stop.clone(),
             finishes,
+            budget: self.state.connection_budget(),
         };
         let (done_tx, done_rx) = tokio::sync::oneshot::channel::<()>();
         let weight = shard.weigh();
@@ -300,12 +302,6 @@ impl Server {
         &self.state.directory
     }
 }
-
-/// A connection's place on its shard; it goes with the connection through an upgrade.
-#[derive(Clone)]
-pub(crate) struct Placed(
-    #[expect(dead_code, reason = "held, not read")] Arc<(SocketGuard, Weight, ConnectionSlot)>,
-);
 
 async fn serve_http<S>(stream: S, router: axum::Router, placed: Placed, stop: CancellationToken)
 where
@@ -437,6 +433,7 @@ impl ServerBuilder {
             directory,
             shards: Arc::clone(&shards),
             connections: Connections::new(self.settings.connections_max),
+            budget: ServerBudget::new(self.settings.bytes_in_flight_max),
             tls: self.tls,
             gate: self.gate,
             patience: self.patience,

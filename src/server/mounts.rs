@@ -18,6 +18,7 @@ use tracing::Instrument as _;
 use super::gate::Refusal;
 use super::{PAIR_FRAMES_MAX, Server, ServerState, http, upgrade};
 use crate::binding::Principal;
+use crate::budget::ConnectionBudget;
 use crate::peering::{Background, Endpoint, Face, Host, Mount, MountGate, Visit};
 use crate::transport::{MessageSizes, pair};
 
@@ -151,7 +152,9 @@ fn accept(
         read_bytes_max: endpoint.message_bytes_max(),
         sent_bytes_max: endpoint.sent_bytes_max(),
     };
-    upgrade::accept(request, subprotocol, sizes, move |socket, placed| {
+    // Only messages that are still arriving are counted: what becomes of them is the package's own affair.
+    let budget = ConnectionBudget::new(&state.budget, usize::MAX, sizes.read_bytes_max);
+    upgrade::accept(request, subprotocol, sizes, budget, move |socket, placed| {
         let stop = state.stop.clone();
         let visit = Visit { transport: Box::new(socket), principal, query, headers, stop };
         let serve = async move {

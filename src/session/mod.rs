@@ -26,7 +26,8 @@ use crate::quota::SessionSlot;
 use crate::rpc::{ErrorObject, Kind};
 use crate::runtime::shard::Shard;
 use crate::runtime::{
-    Attachment, EventReceiver, Inbox, Session, SessionHandle, SessionInfo, SessionParts, event_channel,
+    Attachment, EventReceiver, Inbox, MemoryTotal, Session, SessionHandle, SessionInfo, SessionParts,
+    event_channel,
 };
 use crate::scomp::declaration::Declaration;
 use crate::scomp::link::Closing;
@@ -67,6 +68,8 @@ pub struct Directory {
     most: AtomicUsize,
     draining: AtomicBool,
     audit: Audit,
+    /// The memory of all sessions.
+    memory: Arc<MemoryTotal>,
 }
 
 struct Entry {
@@ -149,6 +152,7 @@ impl Directory {
         }
         Self {
             registry,
+            memory: MemoryTotal::new(limits.memory_total_bytes_max),
             limits,
             settings,
             declarations: written(&declarations),
@@ -164,6 +168,11 @@ impl Directory {
     /// Where its sessions put down what they do.
     pub(crate) fn audit(&self) -> &Audit {
         &self.audit
+    }
+
+    /// The memory of its sessions.
+    pub fn memory(&self) -> &MemoryTotal {
+        &self.memory
     }
 
     /// The limits of its sessions.
@@ -224,6 +233,7 @@ impl Directory {
             scope: Arc::clone(&scope),
             limits: Arc::clone(&self.limits),
             registry: Arc::clone(&self.registry),
+            memory: Arc::clone(&self.memory),
         };
         let full = || {
             observe::refused("server-sessions");
@@ -231,6 +241,10 @@ impl Directory {
         };
         if self.len() >= self.settings.sessions_max {
             return Err(full());
+        }
+        if !self.memory.has_room() {
+            observe::refused("server-memory");
+            return Err(busy("the memory for sessions is used up"));
         }
         // Made before the lock is taken: it takes longer than everything that the lock is for.
         let (session, handle) = Session::new(parts).map_err(|error| busy(&error.to_string()))?;

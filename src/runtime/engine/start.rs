@@ -8,9 +8,18 @@ use super::super::guest::{Holder, Origin, Owner};
 use super::super::script::{Code, Refusal, Script};
 use super::super::source::{self, Positions, Prepared};
 use super::super::thrown::SourceMap;
-use super::super::value;
+use super::super::value::{self, DecodeError};
 use super::{Engine, Settled, Source, Watched};
 use crate::rpc::{ErrorObject, Kind};
+use crate::scomp::methods::RawPayload;
+
+/// What a function of the script is called with.
+pub(crate) enum Arguments {
+    /// By a handler.
+    Trees(Vec<Value>),
+    /// By the client, as it was sent.
+    Text(RawPayload),
+}
 
 /// What began to run.
 pub(crate) enum Started {
@@ -141,17 +150,17 @@ impl Engine {
         ctx: &Ctx<'_>,
         owner: Owner,
         function: Persistent<Function<'static>>,
-        arguments: &[Value],
+        arguments: &Arguments,
         (origin, holder): (Origin, Holder),
     ) -> Result<Started, ErrorObject> {
         let failed = |_| ErrorObject::new(Kind::Internal, "the function is not of this session");
         let function = function.restore(ctx).map_err(failed)?;
-        let mut list = rquickjs::function::Args::new(ctx.clone(), arguments.len());
-        for (index, argument) in arguments.iter().enumerate() {
-            let argument = self.guest.decode(ctx, argument, origin).map_err(|error| {
-                ErrorObject::new(Kind::InvalidParams, error.message)
-                    .with("path", format!("/{index}{}", error.path))
-            })?;
+        let decoded = self.decode_arguments(ctx, arguments, origin).map_err(|error| {
+            let kind = error.kind.unwrap_or(Kind::InvalidParams);
+            ErrorObject::new(kind, error.message).with("path", error.path)
+        })?;
+        let mut list = rquickjs::function::Args::new(ctx.clone(), decoded.len());
+        for argument in decoded {
             list.push_arg(argument).map_err(failed)?;
         }
         let positions = Positions::default();
@@ -162,6 +171,29 @@ impl Engine {
                 Ok(Started::Waiting(Watched { owner, promise, name, positions, holder }))
             }
             Err(error) => Err(self.failure(ctx, error, &SourceMap { name: &name, positions: &positions })),
+        }
+    }
+}
+
+impl Engine {
+    fn decode_arguments<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        arguments: &Arguments,
+        origin: Origin,
+    ) -> Result<Vec<JsValue<'js>>, DecodeError> {
+        match arguments {
+            Arguments::Trees(trees) => {
+                let decode = |(index, tree): (usize, &Value)| {
+                    self.guest.decode(ctx, tree, origin).map_err(|error| error.inside(&index.to_string()))
+                };
+                trees.iter().enumerate().map(decode).collect()
+            }
+            Arguments::Text(RawPayload::Input(text)) => {
+                let decoded = self.guest.decode_text(ctx, text.get(), origin);
+                decoded.map(|argument| vec![argument]).map_err(|error| error.inside("0"))
+            }
+            Arguments::Text(RawPayload::Args(list)) => self.guest.decode_list(ctx, list.get(), origin),
         }
     }
 }

@@ -24,7 +24,7 @@ use super::meter::Meter;
 use crate::binding::{FunctionPlace, FunctionSchemas, Registry};
 use crate::limits::Limits;
 
-pub(crate) use calls::{Asked, CallAnswer, Calls, Dispatch, Reach, Settlers};
+pub(crate) use calls::{Asked, CallAnswer, CallValue, Calls, Dispatch, Reach, Settlers};
 pub(crate) use console::{Console, ConsoleLine};
 pub(crate) use exchange::function_number;
 pub(crate) use functions::{Callable, Functions, Holder};

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::super::value::{EncodeError, Fault, Tree};
 use super::exchange::function_number;
-use super::{Asked, CallAnswer, Guest, Holder, Origin, Owner, Reach, Settlers, kit_function};
+use super::{Asked, CallAnswer, CallValue, Guest, Holder, Origin, Owner, Reach, Settlers, kit_function};
 use crate::rpc::{ErrorObject, Kind};
 use crate::scomp::methods::Payload;
 
@@ -98,6 +98,13 @@ impl Guest {
                 ErrorObject::new(Kind::TooManyCalls, format!("an eval may make {calls_max} binding calls"));
             return self.reject(ctx, &reject, &error, Origin::Host, None);
         };
+        let payload_bytes = payload.tree_bytes();
+        let bytes_max = self.limits.calls_bytes_max;
+        if !self.calls.borrow().has_room(payload_bytes, bytes_max) {
+            let message = format!("the calls in flight hold more than {bytes_max} bytes");
+            let error = ErrorObject::new(Kind::TooManyCalls, message);
+            return self.reject(ctx, &reject, &error, Origin::Host, None);
+        }
         let dispatch = self.dispatch.borrow().clone();
         let answer = dispatch.and_then(|dispatch| dispatch(Asked { call, reach, payload, owner, functions }));
         if let Some(answer) = answer {
@@ -107,6 +114,7 @@ impl Guest {
             resolve: Persistent::save(ctx, resolve),
             reject: Persistent::save(ctx, reject),
             stack: self.place_of_call(ctx)?,
+            payload_bytes,
         };
         self.calls.borrow_mut().wait(call, settlers);
         Ok(())
@@ -122,7 +130,10 @@ impl Guest {
         stack: Option<&str>,
     ) -> rquickjs::Result<()> {
         let decoded = outcome.and_then(|value| {
-            let decoded = self.decode(ctx, &value, origin);
+            let decoded = match value {
+                CallValue::Tree(value) => self.decode(ctx, &value, origin),
+                CallValue::Text(text) => self.decode_text(ctx, text.get(), origin),
+            };
             decoded.map_err(|error| {
                 ErrorObject::new(error.kind.unwrap_or(Kind::InvalidOutput), error.message)
                     .with("path", error.path)

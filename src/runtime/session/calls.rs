@@ -3,19 +3,23 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
 
-use super::super::guest::{Asked, CallAnswer, Callable, Holder, Origin, Owner, Reach};
+use super::super::guest::{Asked, CallAnswer, CallValue, Callable, Holder, Origin, Owner, Reach};
 use super::dispatch::Pending;
 use super::turn::Action;
 use super::{Inbox, Ready, Session};
+use crate::binding::schema::Schema;
 use crate::binding::{FunctionSchemas, invalid, places};
+use crate::budget::Charge;
 use crate::rpc::{ErrorObject, Kind};
 use crate::scomp::link::SessionEvent;
 use crate::scomp::methods::{Payload, Target};
+use crate::scomp::shape::Shape;
 
 /// A handler at work for a script.
 pub(crate) struct ServerCall {
@@ -77,14 +81,14 @@ impl Session {
             Reach::Client(name) => Target::Binding(name),
             Reach::Server(_) => {
                 let error = ErrorObject::new(Kind::Internal, "a call of the server's own went to the client");
-                return self.deliver(waiter, Err(error));
+                return self.fail_call(waiter, error);
             }
             Reach::Import(key) => match self.own_reference(&key) {
                 Some(id) => Target::Reference(id),
                 None => {
                     let error =
                         ErrorObject::new(Kind::UnknownRef, "the function belongs to an earlier connection");
-                    return self.deliver(waiter, Err(error));
+                    return self.fail_call(waiter, error);
                 }
             },
         };
@@ -103,10 +107,10 @@ impl Session {
         let grace = Duration::from_millis(self.parts.limits.client_grace_ms);
         if self.live.is_none() && (grace.is_zero() || matches!(target, Target::Reference(_))) {
             let error = ErrorObject::new(Kind::PeerGone, "the client is not connected");
-            return self.deliver(waiter, Err(error));
+            return self.fail_call(waiter, error);
         }
         if let Some(error) = self.refuse_call(&target, &payload) {
-            return self.deliver(waiter, Err(error));
+            return self.fail_call(waiter, error);
         }
         let wait = if self.live.is_some() {
             self.parts.limits.binding_ms_max
@@ -166,63 +170,99 @@ impl Session {
     }
 
     /// The client answered.
-    pub(crate) fn accept_answer(&mut self, number: u64, outcome: Result<Value, ErrorObject>) {
+    pub(crate) fn accept_answer(
+        &mut self,
+        number: u64,
+        outcome: Result<Box<RawValue>, ErrorObject>,
+        charge: Charge,
+    ) {
         let Some(call) = self.client_calls.remove(&number) else {
             return;
         };
         self.call_deadlines.remove(&(call.deadline, number));
-        let outcome = outcome.and_then(|value| self.check_output(&call.target, value));
-        self.deliver(call.waiter, outcome);
+        let outcome = outcome.and_then(|text| {
+            self.check_output(&call.target, &text)?;
+            Ok(text)
+        });
+        self.deliver(call.waiter, outcome, charge);
     }
 
-    fn check_output(&self, target: &Target, value: Value) -> Result<Value, ErrorObject> {
-        let (name, checked) = match target {
+    /// Checks an answer against its schema, if it has one: only then it becomes a tree, and only for that long.
+    fn check_output(&self, target: &Target, text: &RawValue) -> Result<(), ErrorObject> {
+        let check = |schema: &Schema| {
+            let value = self.read_tree(text, Kind::InvalidOutput)?;
+            let name = match target {
+                Target::Binding(name) | Target::Reference(name) => name,
+            };
+            let checked = schema.check(&value);
+            checked.map_err(|failures| invalid(Kind::InvalidOutput, name, "output", &failures))
+        };
+        match target {
             Target::Binding(name) => {
                 let binding = self.live.as_ref().and_then(|live| live.bindings.get(name));
-                (name, binding.and_then(|binding| binding.output.as_ref()).map(|schema| schema.check(&value)))
+                binding.and_then(|binding| binding.output.as_ref()).map_or(Ok(()), check)
             }
             Target::Reference(id) => {
                 let schemas = self.schemas_of(id);
-                (id, schemas.and_then(|schemas| schemas.output.as_ref().map(|schema| schema.check(&value))))
+                schemas.as_ref().and_then(|schemas| schemas.output.as_ref()).map_or(Ok(()), check)
             }
-        };
-        match checked {
-            Some(Err(failures)) => Err(invalid(Kind::InvalidOutput, name, "output", &failures)),
-            Some(Ok(())) | None => Ok(value),
         }
     }
 
-    /// Gives an outcome to whoever waits for it.
-    pub(crate) fn deliver(&mut self, waiter: Waiter, outcome: Result<Value, ErrorObject>) {
+    /// Makes a value of a text of the client, if it is not larger than a session may be.
+    pub(crate) fn read_tree(&self, text: &RawValue, kind: Kind) -> Result<Value, ErrorObject> {
+        let max = self.parts.limits.memory_bytes_max;
+        if Shape::of(text.get()).tree_bytes > max {
+            return Err(ErrorObject::new(kind, format!("the value takes more than {max} bytes in memory")));
+        }
+        serde_json::from_str(text.get()).map_err(|error| ErrorObject::new(kind, error.to_string()))
+    }
+
+    /// Gives an outcome to the script or the handler that waits for it.
+    pub(crate) fn deliver(
+        &mut self,
+        waiter: Waiter,
+        outcome: Result<Box<RawValue>, ErrorObject>,
+        charge: Charge,
+    ) {
         crate::observe::client_called(outcome.as_ref().err());
         match waiter {
-            Waiter::Script { call, owner } => self.settle_soon(call, owner, (outcome, Origin::Client)),
+            Waiter::Script { call, owner } => {
+                self.settle_soon(call, owner, (outcome.map(CallValue::Text), Origin::Client), charge);
+            }
             Waiter::Handler(reply_tx) => {
                 let number = self.live.as_ref().map_or(0, |live| live.number);
+                let value = outcome.and_then(|text| self.read_tree(&text, Kind::InvalidOutput));
                 // Functions of the client get the session's own keys before a handler sees them.
-                let _ = reply_tx.send(outcome.map(|value| scope_functions(value, number)));
+                let _ = reply_tx.send(value.map(|value| scope_functions(value, number)));
             }
             Waiter::Nobody => {}
         }
     }
 
-    fn settle_soon(&mut self, call: u64, owner: Owner, answer: CallAnswer) {
+    /// A call that cannot be made fails.
+    pub(crate) fn fail_call(&mut self, waiter: Waiter, error: ErrorObject) {
+        self.deliver(waiter, Err(error), Charge::none());
+    }
+
+    fn settle_soon(&mut self, call: u64, owner: Owner, answer: CallAnswer, charge: Charge) {
         let owner = self.current_owner(owner);
         let depth = self.depth_of(owner);
         // Answers that came together are settled in one turn.
         if let Some(Ready { owner: last, action: Action::Settle(answers), .. }) = self.ready.back_mut()
             && *last == owner
         {
-            answers.push((call, answer));
+            answers.push((call, answer, charge));
             return;
         }
-        self.ready.push_back(Ready { owner, depth, action: Action::Settle(vec![(call, answer)]) });
+        self.ready.push_back(Ready { owner, depth, action: Action::Settle(vec![(call, answer, charge)]) });
     }
 
     /// A handler that worked for a script is done.
     pub(crate) fn finish_server_call(&mut self, call: u64, outcome: Result<Value, ErrorObject>) {
         if let Some(ServerCall { owner, .. }) = self.server_calls.remove(&call) {
-            self.settle_soon(call, owner, (outcome, Origin::Host));
+            let answer = (outcome.map(CallValue::Tree), Origin::Host);
+            self.settle_soon(call, owner, answer, Charge::none());
         }
     }
 
@@ -241,7 +281,7 @@ impl Session {
             } else {
                 ErrorObject::new(Kind::PeerGone, "the client did not come back in time")
             };
-            self.deliver(call.waiter, Err(error));
+            self.fail_call(call.waiter, error);
         }
     }
 
@@ -254,7 +294,7 @@ impl Session {
             };
             self.call_deadlines.remove(&(call.deadline, number));
             let error = ErrorObject::new(Kind::PeerGone, "the connection is gone");
-            self.deliver(call.waiter, Err(error));
+            self.fail_call(call.waiter, error);
         }
     }
 

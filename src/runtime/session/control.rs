@@ -4,12 +4,15 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::meter::Stop;
-use super::Session;
 use super::evals::Requester;
+use super::{Session, SessionInfo};
 use crate::binding::{search, typescript};
 use crate::rpc::{ErrorObject, Id, Kind};
 use crate::scomp::declaration::Declaration;
 use crate::scomp::link::Closing;
+
+/// Longest input of a control binding: ids and words to search for are short.
+const INPUT_BYTES_MAX: usize = 64 << 10;
 
 /// Hits of a search for bindings.
 const HITS_MAX: usize = 20;
@@ -85,18 +88,16 @@ type Outcome = Result<Value, ErrorObject>;
 
 impl Session {
     /// Serves a control binding; `None` when the name is not one of them.
-    pub(crate) async fn control(
-        &mut self,
-        requester: &Requester,
-        name: &str,
-        input: &Value,
-    ) -> Option<Outcome> {
+    pub(crate) async fn control(&mut self, connection: u64, name: &str, input: &str) -> Option<Outcome> {
+        if is_control(name) && input.len() > INPUT_BYTES_MAX {
+            return Some(Err(wrong_input(name, "", &format!("expected at most {INPUT_BYTES_MAX} bytes"))));
+        }
         Some(match name {
             "session.cancel" => match read::<CancelInput>(name, input) {
                 Ok(CancelInput { eval_id: Some(id) }) if !(id.is_i64() || id.is_u64() || id.is_string()) => {
                     Err(wrong_input(name, "/evalId", "expected an integer or a string"))
                 }
-                Ok(cancel) => self.cancel(requester.connection, cancel.eval_id.as_ref()).await,
+                Ok(cancel) => self.cancel(connection, cancel.eval_id.as_ref()).await,
                 Err(error) => Err(error),
             },
             "bindings.search" => read::<SearchInput>(name, input).map(|search| self.search(&search.query)),
@@ -141,6 +142,22 @@ impl Session {
             ended.extend(self.drop_queued(is_meant, &error).await.iter().map(|id| json!(id)));
         }
         Ok(Value::Array(ended))
+    }
+
+    /// Its state for the operator.
+    pub(crate) fn info(&self) -> SessionInfo {
+        let guest = &self.engine.guest;
+        SessionInfo {
+            running: self.evals.running.is_some(),
+            evals_queued: self.evals.queued(),
+            evals_done: self.evals.done,
+            memory_bytes: self.engine.memory_bytes(),
+            cpu_ms: u64::try_from(self.cpu_total.as_millis()).unwrap_or(u64::MAX),
+            calls_in_flight: guest.calls.borrow().waiting(),
+            timers: guest.timers.borrow().len(),
+            functions_held: guest.functions.borrow().held_by(super::super::guest::Holder::Client),
+            functions_imported: guest.imports.borrow().len(),
+        }
     }
 
     fn describe(&self) -> Value {
@@ -188,8 +205,8 @@ impl Session {
     }
 }
 
-fn read<T: for<'de> Deserialize<'de>>(name: &str, input: &Value) -> Result<T, ErrorObject> {
-    T::deserialize(input).map_err(|error| wrong_input(name, "", &error.to_string()))
+fn read<T: for<'de> Deserialize<'de>>(name: &str, input: &str) -> Result<T, ErrorObject> {
+    serde_json::from_str(input).map_err(|error| wrong_input(name, "", &error.to_string()))
 }
 
 fn wrong_input(name: &str, path: &str, message: &str) -> ErrorObject {

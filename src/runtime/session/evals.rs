@@ -12,10 +12,12 @@ use super::super::engine::Source;
 use super::super::guest::{ConsoleLine, Holder, Owner, function_number};
 use super::super::meter::Stop;
 use super::super::source;
+use super::super::spare::Need;
 use super::super::value::Encoded;
 use super::keys::Found;
 use super::turn::Action;
 use super::{Ready, Session};
+use crate::budget::Charge;
 use crate::observe;
 use crate::quota::EvalSlot;
 use crate::rpc::{ErrorObject, Id, Kind};
@@ -23,10 +25,12 @@ use crate::scomp::link::SessionEvent;
 use crate::scomp::methods::EvalParams;
 
 /// A request of the connection of that number.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Requester {
     pub(crate) connection: u64,
     pub(crate) id: Id,
+    /// What the connection is charged for the request until it is answered, even if the connection is gone by then.
+    pub(crate) charge: Charge,
 }
 
 /// An eval that waits for its turn.
@@ -98,11 +102,14 @@ impl Evals {
 
 impl Session {
     /// The client wants code to run.
-    pub(crate) async fn accept_eval(&mut self, requester: Requester, params: EvalParams) {
+    pub(crate) async fn accept_eval(&mut self, mut requester: Requester, params: EvalParams) {
         if let Some(key) = params.key.clone() {
-            match self.find_keyed(&key, &params, &requester) {
+            match self.find_keyed(&key, &params) {
                 Found::New => {}
-                Found::Joined => return,
+                Found::Pending => {
+                    let Some(free) = self.join_eval(&key, requester) else { return };
+                    requester = free;
+                }
                 Found::Outcome(answer) => return self.answer(&requester, answer).await,
                 Found::Again(result, functions) => {
                     let answer = self.renew_functions(&result, functions);
@@ -145,21 +152,20 @@ impl Session {
         })
     }
 
-    /// A keyed eval that was sent again joins its run, wherever that is.
-    pub(crate) fn join_eval(&mut self, key: &str, requester: &Requester) -> bool {
-        if let Some(running) = &mut self.evals.running
-            && running.params.key.as_deref() == Some(key)
-        {
-            running.requesters.push(requester.clone());
-            return true;
-        }
-        match self.evals.queue.iter_mut().find(|queued| queued.params.key.as_deref() == Some(key)) {
-            Some(queued) => {
-                queued.requesters.push(requester.clone());
-                true
-            }
-            None => false,
-        }
+    /// A keyed eval that was sent again joins its run, wherever that is; gives the requester back if there is none.
+    fn join_eval(&mut self, key: &str, mut requester: Requester) -> Option<Requester> {
+        let is_it = |params: &EvalParams| params.key.as_deref() == Some(key);
+        let running = self.evals.running.as_mut().filter(|running| is_it(&running.params));
+        let queued = self.evals.queue.iter_mut().find(|queued| is_it(&queued.params));
+        let requesters = match (running, queued) {
+            (Some(running), _) => &mut running.requesters,
+            (None, Some(queued)) => &mut queued.requesters,
+            (None, None) => return Some(requester),
+        };
+        // Its code is that of the eval that it joins, and is dropped.
+        requester.charge.release_text();
+        requesters.push(requester);
+        None
     }
 
     pub(crate) fn start_next_eval(&mut self) -> Option<Ready> {
@@ -263,8 +269,11 @@ impl Session {
                 format!("the script used more than {max} ms of CPU time")
             }
             Stop::Memory => {
-                let max = self.parts.limits.memory_bytes_max;
-                format!("InternalError: out of memory: the session used more than {max} bytes")
+                let (whose, max) = match self.engine.used().refused_by_total() {
+                    Some(total) => ("all sessions", total),
+                    None => ("the session", self.parts.limits.memory_bytes_max),
+                };
+                format!("InternalError: out of memory: {whose} used more than {max} bytes")
             }
             Stop::Wall => format!("the script took longer than {} ms", running.wall_max.as_millis()),
             Stop::Cancelled => "the eval was cancelled".to_owned(),
@@ -317,9 +326,23 @@ impl Session {
         if is_lost.get() && self.replace_engine().await { error.with("sessionLost", true) } else { error }
     }
 
+    /// A turn has left more than the server's memory for sessions allows: what can be freed is freed, and if that is not
+    /// enough the session starts over. Without this each turn of each session could take a little more.
+    pub(crate) async fn relieve(&mut self) {
+        self.relieving = true;
+        let is_lost = Rc::new(std::cell::Cell::new(false));
+        let action = Action::Recover { declared: Vec::new(), is_lost: Rc::clone(&is_lost) };
+        Box::pin(self.perform(Ready { owner: Owner::Nobody, depth: 0, action })).await;
+        if is_lost.get() {
+            self.cancel_everything(Stop::Memory).await;
+            self.replace_engine().await;
+        }
+        self.relieving = false;
+    }
+
     /// Starts over with a fresh context; `false` when there is no room even for that.
     pub(crate) async fn replace_engine(&mut self) -> bool {
-        let Ok(engine) = self.dispatcher.make_engine() else {
+        let Ok(engine) = self.dispatcher.make_engine(Need::Replacement) else {
             self.end(crate::scomp::link::Closing::Fault);
             return false;
         };
