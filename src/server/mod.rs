@@ -416,13 +416,9 @@ impl ServerBuilder {
             return Err(PackageError(self.problems).into());
         }
         let stuck_after = self.limits.cpu_max() + STUCK_GRACE;
-        let directory = Arc::new(Directory::new(
-            Arc::new(self.registry),
-            Arc::new(self.limits),
-            self.sessions,
-            &self.name,
-            self.audit,
-        ));
+        let (registry, limits) = (Arc::new(self.registry), Arc::new(self.limits));
+        let directory = Directory::new(registry, limits, self.sessions, &self.name, self.audit);
+        let directory = Arc::new(directory.shared_by(self.gate.principals()));
         let shards = Shards::start(self.shard_count)?;
         let lost_from = Arc::clone(&directory);
         shards.watch(stuck_after, move |shard| {

@@ -5,6 +5,7 @@
 //! lost answer loses nothing.
 
 mod handshake;
+mod list;
 mod token;
 
 use std::collections::HashMap;
@@ -26,13 +27,13 @@ use crate::quota::SessionSlot;
 use crate::rpc::{ErrorObject, Kind};
 use crate::runtime::shard::Shard;
 use crate::runtime::{
-    Attachment, EventReceiver, Inbox, MemoryTotal, Session, SessionHandle, SessionInfo, SessionParts,
-    event_channel,
+    Attachment, EventReceiver, Inbox, MemoryTotal, Session, SessionHandle, SessionParts, event_channel,
 };
 use crate::scomp::declaration::Declaration;
 use crate::scomp::link::Closing;
 use crate::scomp::methods::{HandshakeParams, PROTOCOL, ResumeParams};
 use crate::scomp::names::NameSet;
+pub use list::Listed;
 use token::Tokens;
 
 /// How long sessions live and how many there may be.
@@ -43,7 +44,8 @@ pub struct SessionSettings {
     pub sessions_max: usize,
     /// How long a session without connection is kept, in milliseconds.
     pub ttl_ms: u64,
-    /// Sessions without connection that are kept; past it the longest detached goes first.
+    /// Sessions without connection that are kept, in equal parts for the principals that have tokens. Past its part a
+    /// principal loses the one of its own that has been detached longest, never one of another.
     pub detached_max: usize,
 }
 
@@ -58,6 +60,8 @@ pub struct Directory {
     registry: Arc<Registry>,
     limits: Arc<Limits>,
     settings: SessionSettings,
+    /// Detached sessions that each principal may keep.
+    detached_share: usize,
     /// What every handshake answers under `bindings`, written once: servers with hundreds of bindings are common.
     declarations: Box<RawValue>,
     /// The names in there, which a client cannot take.
@@ -119,20 +123,6 @@ struct Welcome<'a> {
     metadata: Value,
 }
 
-/// A session as the operator sees it.
-#[derive(Debug, serde::Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Listed {
-    /// Its id.
-    pub id: String,
-    /// Whose it is.
-    pub principal: String,
-    /// Whether a connection holds it.
-    pub connected: bool,
-    /// How it is doing, if it answered.
-    pub info: Option<SessionInfo>,
-}
-
 impl Directory {
     /// An empty directory of a server with these bindings.
     pub fn new(
@@ -152,6 +142,7 @@ impl Directory {
         }
         Self {
             registry,
+            detached_share: settings.detached_max,
             memory: MemoryTotal::new(limits.memory_total_bytes_max),
             limits,
             settings,
@@ -163,6 +154,15 @@ impl Directory {
             draining: AtomicBool::new(false),
             audit,
         }
+    }
+
+    /// Divides what there is one of among that many principals.
+    #[must_use]
+    pub fn shared_by(mut self, principals: usize) -> Self {
+        let detached_max = self.settings.detached_max;
+        // Each may keep one, however many they are, unless none are to be kept.
+        self.detached_share = (detached_max / principals.max(1)).max(detached_max.min(1));
+        self
     }
 
     /// Where its sessions put down what they do.
@@ -321,7 +321,8 @@ impl Directory {
             };
             if entry.ran_eval && !entry.handle.is_gone() {
                 entry.detached_at = Some(Instant::now());
-                oldest_detached(&mut sessions, self.settings.detached_max)
+                let principal = Arc::clone(&entry.principal);
+                oldest_detached(&mut sessions, &principal.name, self.detached_share)
             } else {
                 sessions.remove(&hold.id)
             }
@@ -385,45 +386,22 @@ impl Directory {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-
-    /// Up to `most` sessions with their state.
-    pub async fn list(&self, most: usize) -> Vec<Listed> {
-        self.list_where(most, |_| true).await
-    }
-
-    /// Up to `most` sessions of a principal with their state.
-    pub(crate) async fn list_of(&self, principal: &str, most: usize) -> Vec<Listed> {
-        self.list_where(most, |owner| owner == principal).await
-    }
-
-    async fn list_where(&self, most: usize, is_wanted: impl Fn(&str) -> bool) -> Vec<Listed> {
-        let handles: Vec<(String, String, bool, SessionHandle)> = self
-            .sessions
-            .lock()
-            .iter()
-            .filter(|(_, entry)| is_wanted(&entry.principal.name))
-            .take(most)
-            .map(|(id, entry)| {
-                let connected = entry.detached_at.is_none();
-                (id.clone(), entry.principal.name.clone(), connected, entry.handle.clone())
-            })
-            .collect();
-        let mut listed = Vec::with_capacity(handles.len());
-        for (id, principal, connected, handle) in handles {
-            listed.push(Listed { id, principal, connected, info: handle.inspect().await });
-        }
-        listed
-    }
 }
 
 /// Id, token, whether resumed, handle, connection.
 type Opened = (String, String, bool, SessionHandle, u64);
 
-fn oldest_detached(sessions: &mut HashMap<String, Entry>, detached_max: usize) -> Option<Entry> {
+/// Takes the session of a principal that has been detached longest, if the principal has more than `detached_max`.
+fn oldest_detached(
+    sessions: &mut HashMap<String, Entry>,
+    principal: &str,
+    detached_max: usize,
+) -> Option<Entry> {
     if sessions.len() <= detached_max {
         return None;
     }
-    let detached = sessions.iter().filter_map(|(id, entry)| Some((entry.detached_at?, id)));
+    let own = sessions.iter().filter(|(_, entry)| entry.principal.name == principal);
+    let detached = own.filter_map(|(id, entry)| Some((entry.detached_at?, id)));
     if detached.clone().count() <= detached_max {
         return None;
     }
