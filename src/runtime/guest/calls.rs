@@ -109,6 +109,11 @@ impl Calls {
         Some(settlers)
     }
 
+    /// Whether no further payload has room, so that it need not be made.
+    pub(crate) fn is_full(&self, bytes_max: usize) -> bool {
+        self.waiting_bytes >= bytes_max
+    }
+
     /// Whether there is room for a payload beside those of the calls that wait.
     pub(crate) fn has_room(&self, payload_bytes: usize, bytes_max: usize) -> bool {
         self.waiting.is_empty() || self.waiting_bytes.saturating_add(payload_bytes) <= bytes_max

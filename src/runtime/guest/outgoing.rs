@@ -25,6 +25,10 @@ impl Guest {
             Some(number) => (Reach::Server(number), Holder::Host),
             None => (Reach::Client(key.get()?), Holder::Client),
         };
+        if self.calls.borrow().is_full(self.limits.calls_bytes_max) {
+            self.reject_crowded(ctx, &reject)?;
+            return Ok(promise);
+        }
         let mut handed = Vec::new();
         let payload = match count {
             0 => Ok(json!({})),
@@ -55,6 +59,10 @@ impl Guest {
     ) -> rquickjs::Result<Promise<'js>> {
         let (promise, resolve, reject) = ctx.promise()?;
         let holder = if key.starts_with("native:") { Holder::Host } else { Holder::Client };
+        if self.calls.borrow().is_full(self.limits.calls_bytes_max) {
+            self.reject_crowded(ctx, &reject)?;
+            return Ok(promise);
+        }
         let mut handed = Vec::new();
         let mut encoded = Vec::new();
         let count: u32 = arguments.get("length")?;
@@ -99,11 +107,8 @@ impl Guest {
             return self.reject(ctx, &reject, &error, Origin::Host, None);
         };
         let payload_bytes = payload.tree_bytes();
-        let bytes_max = self.limits.calls_bytes_max;
-        if !self.calls.borrow().has_room(payload_bytes, bytes_max) {
-            let message = format!("the calls in flight hold more than {bytes_max} bytes");
-            let error = ErrorObject::new(Kind::TooManyCalls, message);
-            return self.reject(ctx, &reject, &error, Origin::Host, None);
+        if !self.calls.borrow().has_room(payload_bytes, self.limits.calls_bytes_max) {
+            return self.reject_crowded(ctx, &reject);
         }
         let dispatch = self.dispatch.borrow().clone();
         let answer = dispatch.and_then(|dispatch| dispatch(Asked { call, reach, payload, owner, functions }));
@@ -118,6 +123,13 @@ impl Guest {
         };
         self.calls.borrow_mut().wait(call, settlers);
         Ok(())
+    }
+
+    /// Refuses a call because those that wait for their answer hold too much.
+    fn reject_crowded<'js>(&self, ctx: &Ctx<'js>, reject: &Function<'js>) -> rquickjs::Result<()> {
+        let message = format!("the calls in flight hold more than {} bytes", self.limits.calls_bytes_max);
+        let error = ErrorObject::new(Kind::TooManyCalls, message);
+        self.reject(ctx, reject, &error, Origin::Host, None)
     }
 
     /// Gives an answer to the script. Without a stack, an error gets the one of the call that is being made.
