@@ -60,9 +60,10 @@ limits! {
     /// into memory. Past it the socket is not read; while the client has calls to answer it is read, and further
     /// requests are `Busy`.
     connection_bytes_max: usize = 64 << 20,
-    /// Bytes that binding calls of a session may hold while they wait for their answer, as values in memory.
-    /// Past it a call fails with `TooManyCalls`, unless it is the only one.
-    calls_bytes_max: usize = 32 << 20,
+    /// Bytes that binding calls of a session may hold while they wait for their answer, as values in memory: a number
+    /// takes some hundred of them, text its length. As much as the heap may have by default, because it is a copy of
+    /// what is there. Past it a call fails with `TooManyCalls`, or with `ResultTooLarge` if it alone is too much.
+    calls_bytes_max: usize = 64 << 20,
     /// JavaScript heaps of all sessions together. New sessions past it are `Busy`; a script that grows past it gets
     /// `MemoryLimit`. By default half of the memory of the machine or container: the other half is for messages, values
     /// on their way, and the rest of the program.

@@ -298,13 +298,32 @@ async fn sessions_share_one_total_of_memory() {
 
 #[tokio::test]
 async fn a_script_cannot_pile_up_calls_outside_of_its_heap() {
-    let program = Program::start(&[], &[]);
+    let program = Program::start(&UNHURRIED, &[]);
     let (mut wire, _) = Wire::live_with(&program.url(), json!({"bindings": [{"name": "ask"}]})).await;
-    let code = "const big = new Array(500_000).fill(0); let refused = '';
-        for (let i = 0; i < 200; i++) ask(big).catch(error => { refused = error.name; });
+    let code = "const big = new Array(200_000).fill(0); let refused = '';
+        for (let i = 0; i < 100; i++) ask(big).catch(error => { refused = error.name; });
         await null; await null; refused";
     let id = wire.send("eval", json!({"code": code})).await;
     assert_eq!(answer_within(&mut wire, id).await["result"]["value"], json!("TooManyCalls"));
+    assert_peak(&program, 500);
+}
+
+#[tokio::test]
+async fn values_on_their_way_count_towards_the_total_of_memory() {
+    let program = Program::start(&[("SCOMP_LIMITS_MEMORY_TOTAL_BYTES_MAX", "167772160")], &[]);
+    // A list that is small in the heap and large as a value.
+    let code = "const big = new Array(400).fill(new Array(1000).fill(0)); let outcome = 'waits';
+        ask(big).catch(error => { outcome = error.name; }); await null; await null; outcome";
+    let (mut wires, mut outcomes) = (Vec::new(), Vec::new());
+    for _ in 0..20 {
+        let (mut wire, _) = Wire::live_with(&program.url(), json!({"bindings": [{"name": "ask"}]})).await;
+        let id = wire.send("eval", json!({"code": code})).await;
+        outcomes.push(answer_within(&mut wire, id).await["result"]["value"].clone());
+        wires.push(wire);
+    }
+    let count = |wanted: &str| outcomes.iter().filter(|outcome| **outcome == json!(wanted)).count();
+    assert!((1..=4).contains(&count("waits")), "{outcomes:?}");
+    assert_eq!(count("waits") + count("MemoryLimit"), 20, "{outcomes:?}");
     assert_peak(&program, 500);
 }
 

@@ -27,4 +27,5 @@ pub(crate) use session::{
     Attachment, EventReceiver, Inbox, Session, SessionParts, control_declarations, event_channel,
 };
 pub use session::{ClientBinding, SessionHandle, SessionInfo};
+pub(crate) use total::Claim;
 pub use total::MemoryTotal;

@@ -55,6 +55,26 @@ impl MemoryTotal {
     }
 }
 
+/// Memory of a session outside of its heap, such as values on their way; given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    total: Arc<MemoryTotal>,
+    bytes: usize,
+}
+
+impl Claim {
+    /// Room for that much, if there is.
+    pub(crate) fn new(total: &Arc<MemoryTotal>, bytes: usize) -> Option<Self> {
+        total.try_draw(bytes).then(|| Self { total: Arc::clone(total), bytes })
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.total.drawn.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
 /// What one heap has drawn; given back when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
@@ -79,6 +99,11 @@ impl Share {
 
     fn of_world(total: &Arc<MemoryTotal>) -> Self {
         Self { total: Arc::clone(total), bytes: WORLD_BYTES, overdrawn: 0 }
+    }
+
+    /// What it is a share of.
+    pub(super) fn total(&self) -> &Arc<MemoryTotal> {
+        &self.total
     }
 
     /// How much it has.

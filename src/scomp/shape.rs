@@ -9,7 +9,7 @@ use serde_json::Value;
 const FIELD_BYTES: usize = 72;
 
 /// Bytes of one element. Lists grow by doubling, so on average a quarter of them is empty.
-const VALUE_BYTES: usize = size_of::<Value>() + size_of::<Value>() / 2;
+pub(crate) const VALUE_BYTES: usize = size_of::<Value>() + size_of::<Value>() / 2;
 
 /// The measures of a JSON text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -30,6 +30,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
@@ -74,6 +75,7 @@ pub(crate) struct ServerState {
     pub(crate) shards: Arc<Shards>,
     pub(crate) connections: Connections,
     pub(crate) budget: Arc<ServerBudget>,
+    pub(crate) bodies: Semaphore,
     pub(crate) tls: Option<Tls>,
     pub(crate) gate: Gate,
     pub(crate) patience: Patience,
@@ -430,6 +432,7 @@ impl ServerBuilder {
             shards: Arc::clone(&shards),
             connections: Connections::new(self.settings.connections_max),
             budget: ServerBudget::new(self.settings.bytes_in_flight_max),
+            bodies: Semaphore::new(mounts::HTTP_BODIES_MAX),
             tls: self.tls,
             gate: self.gate,
             patience: self.patience,

@@ -3,14 +3,17 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Response};
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderMap, Response, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::IntoResponse;
 use axum::routing::any;
+use hyper::body::Body as _;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tracing::Instrument as _;
@@ -19,8 +22,16 @@ use super::gate::Refusal;
 use super::{PAIR_FRAMES_MAX, Server, ServerState, http, upgrade};
 use crate::binding::Principal;
 use crate::budget::ConnectionBudget;
+use crate::observe;
 use crate::peering::{Background, Endpoint, Face, Host, Mount, MountGate, Visit};
 use crate::transport::{MessageSizes, pair};
+
+/// HTTP requests with a body that packages serve at a time. The largest body that one takes has 10 MiB.
+/// Past it: 503.
+pub(super) const HTTP_BODIES_MAX: usize = 32;
+
+/// How long such a request may take, so that slow ones do not keep all others out. Past it: 408.
+const BODY_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Where scomp itself is spoken on the server's own port.
 const ROOT: &str = "/";
@@ -125,8 +136,24 @@ async fn check(
     next: Next,
 ) -> Response<Body> {
     match admit(&state, gate, request.headers()) {
-        Ok(_) => next.run(request).await,
+        Ok(_) => run_within(&state, request, next).await,
         Err(refusal) => refusal.into_response(),
+    }
+}
+
+/// Pages read a body as a whole, so only so many are served at a time, and none for ever.
+async fn run_within(state: &ServerState, request: Request, next: Next) -> Response<Body> {
+    if request.body().is_end_stream() {
+        return next.run(request).await;
+    }
+    let Ok(_permit) = state.bodies.try_acquire() else {
+        observe::refused("http-bodies");
+        return (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "1")], "Too many uploads.\n")
+            .into_response();
+    };
+    match tokio::time::timeout(BODY_TIME_MAX, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => (StatusCode::REQUEST_TIMEOUT, "The request took too long.\n").into_response(),
     }
 }
 

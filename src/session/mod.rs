@@ -27,14 +27,18 @@ use crate::quota::SessionSlot;
 use crate::rpc::{ErrorObject, Kind};
 use crate::runtime::shard::Shard;
 use crate::runtime::{
-    Attachment, EventReceiver, Inbox, MemoryTotal, Session, SessionHandle, SessionParts, event_channel,
+    Attachment, Claim, EventReceiver, Inbox, MemoryTotal, Session, SessionHandle, SessionParts, event_channel,
 };
 use crate::scomp::declaration::Declaration;
 use crate::scomp::link::Closing;
 use crate::scomp::methods::{HandshakeParams, PROTOCOL, ResumeParams};
 use crate::scomp::names::NameSet;
+use crate::scomp::shape::tree_bytes;
 pub use list::Listed;
 use token::Tokens;
+
+/// Declarations up to here are not counted as memory of a session: those of a hundred ordinary tools.
+const DECLARED_UNCOUNTED_BYTES_MAX: usize = 256 << 10;
 
 /// How long sessions live and how many there may be.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -111,6 +115,8 @@ pub(crate) struct Hold {
     pub(crate) events: EventReceiver,
     /// `result` of the handshake.
     pub(crate) welcome: Box<RawValue>,
+    /// What the client's declarations take of the memory of all sessions.
+    pub(crate) _declared: Option<Claim>,
 }
 
 /// `result` of the handshake, as it is written.
@@ -191,6 +197,7 @@ impl Directory {
         principal: &Arc<Principal>,
         params: HandshakeParams,
     ) -> Result<Hold, ErrorObject> {
+        let declared = self.claim_declarations(&params.bindings)?;
         let bindings = handshake::check_bindings(&self.names, &params.bindings)?;
         let (id, token, resumed, handle, connection) = match &params.session {
             Some(resume) => self.resume(principal, resume)?,
@@ -211,7 +218,24 @@ impl Directory {
         });
         let bindings = &self.declarations;
         let welcome = written(&Welcome { protocol: PROTOCOL, session_id: &id, bindings, metadata });
-        Ok(Hold { id, connection, handle, events, welcome })
+        Ok(Hold { id, connection, handle, events, welcome, _declared: declared })
+    }
+
+    /// Declarations are kept as long as their connection, so large ones count as memory of its session.
+    fn claim_declarations(&self, declared: &[Value]) -> Result<Option<Claim>, ErrorObject> {
+        let bytes = declared.iter().map(tree_bytes).sum();
+        if bytes <= DECLARED_UNCOUNTED_BYTES_MAX {
+            return Ok(None);
+        }
+        match Claim::new(&self.memory, bytes) {
+            Some(claim) => Ok(Some(claim)),
+            None => Err(self.out_of_memory()),
+        }
+    }
+
+    fn out_of_memory(&self) -> ErrorObject {
+        observe::refused("server-memory");
+        busy("the memory for sessions is used up")
     }
 
     fn create(&self, principal: &Arc<Principal>) -> Result<Opened, ErrorObject> {
@@ -243,8 +267,7 @@ impl Directory {
             return Err(full());
         }
         if !self.memory.has_room() {
-            observe::refused("server-memory");
-            return Err(busy("the memory for sessions is used up"));
+            return Err(self.out_of_memory());
         }
         // Made before the lock is taken: it takes longer than everything that the lock is for.
         let (session, handle) = Session::new(parts).map_err(|error| busy(&error.to_string()))?;

@@ -95,7 +95,7 @@ impl Engine {
         registry: Arc<Registry>,
         share: Share,
     ) -> Result<Self, EngineError> {
-        let guest = Guest::new(limits, registry);
+        let guest = Guest::new(limits, registry, Arc::clone(share.total()));
         let used = Rc::new(Used::new(guest.limits.memory_bytes_max, share));
         let heap = Heap::new(Rc::clone(&guest.meter), Rc::clone(&used));
         let runtime = Runtime::new_with_alloc(heap)?;

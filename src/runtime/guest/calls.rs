@@ -6,6 +6,7 @@ use rquickjs::{Function, Persistent};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::super::total::Claim;
 use super::{Origin, Owner};
 use crate::rpc::ErrorObject;
 use crate::scomp::methods::Payload;
@@ -55,6 +56,8 @@ pub(crate) struct Settlers {
     pub(crate) stack: String,
     /// What its payload takes in memory until the answer is there.
     pub(crate) payload_bytes: usize,
+    /// Its part of the memory of all sessions, if it is large.
+    pub(crate) _claim: Option<Claim>,
 }
 
 /// The calls in flight.
@@ -116,7 +119,7 @@ impl Calls {
 
     /// Whether there is room for a payload beside those of the calls that wait.
     pub(crate) fn has_room(&self, payload_bytes: usize, bytes_max: usize) -> bool {
-        self.waiting.is_empty() || self.waiting_bytes.saturating_add(payload_bytes) <= bytes_max
+        self.waiting_bytes.saturating_add(payload_bytes) <= bytes_max
     }
 
     /// How many it waits for.

@@ -21,6 +21,7 @@ use std::time::Instant;
 use rquickjs::{Object, Persistent, Value as JsValue};
 
 use super::meter::Meter;
+use super::total::MemoryTotal;
 use crate::binding::{FunctionPlace, FunctionSchemas, Registry};
 use crate::limits::Limits;
 
@@ -58,6 +59,8 @@ const REJECTIONS_KEPT_MAX: usize = 64;
 pub(crate) struct Guest {
     pub(crate) limits: Arc<Limits>,
     pub(crate) registry: Arc<Registry>,
+    /// The memory of all sessions.
+    pub(crate) memory: Arc<MemoryTotal>,
     pub(crate) meter: Rc<Meter>,
     pub(crate) console: RefCell<Console>,
     pub(crate) timers: RefCell<Timers>,
@@ -94,7 +97,7 @@ pub(crate) struct Rejection {
 
 impl Guest {
     /// The state of a fresh context.
-    pub(crate) fn new(limits: Arc<Limits>, registry: Arc<Registry>) -> Rc<Self> {
+    pub(crate) fn new(limits: Arc<Limits>, registry: Arc<Registry>, memory: Arc<MemoryTotal>) -> Rc<Self> {
         Rc::new(Self {
             meter: Rc::new(Meter::new()),
             console: RefCell::new(Console::new(limits.console_bytes_max)),
@@ -116,6 +119,7 @@ impl Guest {
             eval_started: Cell::new(Instant::now()),
             limits,
             registry,
+            memory,
         })
     }
 
