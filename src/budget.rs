@@ -311,7 +311,8 @@ impl Charge {
         let server = budget.server.pools.of(self.purpose);
         let is_alone = own.used() <= self.bytes;
         let fits = |pool: &Pool| pool.used().saturating_add(bytes) <= pool.bytes_max;
-        if !is_alone && !(fits(own) && fits(server)) {
+        let is_granted = is_alone || fits(own) && fits(server);
+        if !is_granted {
             return false;
         }
         budget.take(self.purpose, bytes);

@@ -96,6 +96,28 @@ async fn sessions_past_the_total_of_memory_are_busy_until_others_end() {
 }
 
 #[tokio::test]
+async fn evals_left_behind_by_several_connections_are_bounded_in_bytes() {
+    let limits = Limits { connection_bytes_max: 50_000, ..Limits::default() };
+    let running = Running::with(limits).await;
+    let (mut wire, mut result) = Wire::live_with(&running.url, json!({})).await;
+    wire.send("eval", json!({"code": "await new Promise(done => setTimeout(done, 1e6))"})).await;
+    let code = format!("/*{}*/ 1", "x".repeat(40_000));
+    let mut refused = None;
+    for number in 0..8 {
+        let id = wire.send("eval", json!({"code": code, "key": format!("key {number}")})).await;
+        wire.info().await;
+        let session = json!({"id": result["sessionId"], "token": result["metadata"]["session"]["token"]});
+        (wire, result) = Wire::live_with(&running.url, json!({"session": session})).await;
+        let queued = result["metadata"]["session"]["evalsQueued"].as_u64().unwrap();
+        if queued < number + 2 {
+            refused = Some((number, id));
+            break;
+        }
+    }
+    assert_eq!(refused.map(|(number, _)| number), Some(3), "three of them take more than twice the budget");
+}
+
+#[tokio::test]
 async fn as_many_evals_wait_as_the_limit_says() {
     let limits = Limits { queued_evals_max: 2, ..Limits::default() };
     let (_running, mut wire) = live(limits).await;

@@ -356,7 +356,8 @@ impl<T: Transport> Connection<T> {
     }
 
     async fn on_silence(&mut self) -> Result<(), End> {
-        if self.terms.budget.is_held_back() {
+        // Silence means nothing while the client is not read.
+        if self.terms.budget.is_held_back() || !self.may_read() {
             self.last_heard = Instant::now();
             return Ok(());
         }

@@ -98,6 +98,10 @@ impl Evals {
     pub(crate) fn queued(&self) -> usize {
         self.queue.len()
     }
+
+    fn queued_bytes(&self) -> usize {
+        self.queue.iter().map(|queued| queued.params.code.len()).sum()
+    }
 }
 
 impl Session {
@@ -138,6 +142,14 @@ impl Session {
         if self.evals.queue.len() >= self.evals.queued_max {
             observe::refused("queue-full");
             let message = format!("{} evals are waiting already", self.evals.queued_max);
+            return Err(ErrorObject::new(Kind::QueueFull, message));
+        }
+        // A connection's own budget comes first; this one bounds what several connections leave behind, one after another.
+        let (bytes, max) =
+            (self.evals.queued_bytes(), self.parts.limits.connection_bytes_max.saturating_mul(2));
+        if bytes > max {
+            observe::refused("queue-full");
+            let message = format!("the evals that wait take more than {max} bytes");
             return Err(ErrorObject::new(Kind::QueueFull, message));
         }
         let account = &self.parts.scope.principal.account;
@@ -322,7 +334,9 @@ impl Session {
         let is_lost = Rc::new(std::cell::Cell::new(false));
         let action = Action::Recover { declared, is_lost: Rc::clone(&is_lost) };
         let ready = Ready { owner: Owner::Nobody, depth: 0, action };
+        let was_relieving = std::mem::replace(&mut self.relieving, true);
         Box::pin(self.perform(ready)).await;
+        self.relieving = was_relieving;
         if is_lost.get() && self.replace_engine().await { error.with("sessionLost", true) } else { error }
     }
 
