@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::binding::Handler;
+use crate::binding::{Handler, Policy};
 use crate::peering::{Background, Mount};
 
 /// The handlers of a package, by the names of their bindings.
@@ -43,6 +43,8 @@ pub struct Opened {
     pub mounts: Vec<Mount>,
     /// What it does as long as the server runs.
     pub background: Vec<Background>,
+    /// The policies in its configuration, each with its JSON Pointer there. Their names are checked at start.
+    pub policies: Vec<(&'static str, Policy)>,
 }
 
 impl From<Handlers> for Opened {

@@ -26,6 +26,7 @@ pub(crate) fn call_of(principal: &str) -> Call {
         cancel: CancellationToken::new(),
         depth: 0,
         eval_id: None,
+        script_call: None,
         link: HostLink { requests_tx: mpsc::channel(1).0, releases: Releases::default() },
         natives: Natives::default(),
         functions: Vec::new(),

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use crate::binding::schema::Schema;
+use crate::binding::schema::{CheckError, Schema, SchemaBudget, SchemaSource};
 use crate::rpc::{self, Message};
 use crate::scomp::declaration::Declaration;
 use crate::scomp::peer::{Effect, Peer};
@@ -34,14 +34,18 @@ pub fn declaration(bytes: &[u8]) {
     let Ok(declaration) = Declaration::from_peer(&value) else { return };
     let again = Declaration::from_peer(&serde_json::json!(declaration));
     assert_eq!(again.as_ref(), Ok(&declaration));
+    let budget = SchemaBudget::new(16 << 20);
     for schema in [&declaration.input, &declaration.output].into_iter().flatten() {
-        let Ok(schema) = Schema::compile(schema) else { continue };
-        for instance in [&Value::Null, &value] {
-            if let Err(failures) = schema.check(instance) {
-                assert!(!failures.is_empty(), "refused without a reason");
+        for source in [SchemaSource::Operator, SchemaSource::Client(&budget)] {
+            let Ok(schema) = Schema::compile(schema, source) else { continue };
+            for instance in [&Value::Null, &value] {
+                if let Err(CheckError::Invalid(failures)) = schema.check(instance) {
+                    assert!(!failures.is_empty(), "refused without a reason");
+                }
             }
         }
     }
+    assert_eq!(budget.used(), 0, "a charge was not given back");
 }
 
 #[cfg(test)]

@@ -3,10 +3,15 @@
 //! One place, so that an operator sees them all, and so that no queue, table or buffer is without one. The defaults
 //! are those of `docs/protocol.md`; each has a test at it and one past it.
 
+mod check;
 pub mod machine;
 
 use std::time::Duration;
 
+pub use check::{
+    DURATION_MAX, DURATION_MS_MAX, LimitProblem, LimitsError, MEMORY_BYTES_MAX, MEMORY_BYTES_MIN,
+    MESSAGE_BYTES_MIN, RESULT_BYTES_MIN, STACK_BYTES_MAX, STACK_BYTES_MIN, TEXT_BYTES_MAX, VALUE_DEPTH_MAX,
+};
 use serde::{Deserialize, Serialize};
 
 macro_rules! limits {
@@ -41,6 +46,10 @@ limits! {
     wall_ms_max: u64 = 60_000,
     /// JavaScript heap of a session. Past it: `MemoryLimit`.
     memory_bytes_max: usize = 64 << 20,
+    /// What the schemas of a client may take compiled, for one connection: those of its bindings, and those that function
+    /// references bring. Past it: `InvalidParams` with the path, for a reference in an answer `InvalidOutput`.
+    /// A binding with ten properties takes some 15 KiB, so a thousand of them fit.
+    schema_bytes_max: usize = 16 << 20,
     /// JavaScript stack of a session. Past it: `StackOverflow`.
     stack_bytes_max: usize = 512 << 10,
     /// Timers a session may have pending. Past it `setTimeout` throws a `RangeError`.
@@ -76,6 +85,16 @@ limits! {
     background_cpu_ms_per_minute: u64 = 1_000,
     /// Time a binding call may take unless its declaration says otherwise, in milliseconds. Past it: `Timeout`.
     binding_ms_max: u64 = 30_000,
+    /// Longest time that a call to a binding of the client may take, in milliseconds, whatever its declaration
+    /// (`limits.timeoutMs`) or its eval (`timeoutMs`) asks for: ten minutes, as long as a session waits for its client.
+    /// Past it: `Timeout`.
+    client_call_ms_max: u64 = 600_000,
+    /// Time that the client's `approve` may take, in milliseconds: a person decides, so minutes and not seconds.
+    /// Past it the call that needed approval fails with `PermissionDenied`.
+    approve_ms_max: u64 = 600_000,
+    /// Calls to the client that wait for its answer, and as many console lines: room for every call of an eval.
+    /// Past it they wait in the session until the client answers others. At most 8 192.
+    client_calls_open_max: usize = 1_024,
     /// How long a call to a client binding waits for the client to come back, in milliseconds.
     /// With 0 such a call fails with `PeerGone` at once.
     client_grace_ms: u64 = 0,

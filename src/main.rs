@@ -15,5 +15,6 @@ fn main() -> ExitCode {
     let code = runtime.block_on(cli::run());
     // A read of stdin cannot be called off; waiting for it would keep a stopped program alive.
     runtime.shutdown_background();
+    cli::log::finish();
     code
 }

@@ -15,6 +15,10 @@ use crate::rpc::{ErrorObject, Kind};
 /// When to come back for something that is free only once somebody lets go of it.
 const HELD_RETRY: Duration = Duration::from_secs(1);
 
+/// Overdraft of CPU time that scripts at work have even where a minute's worth is less.
+/// A quota of a few milliseconds a minute would otherwise end evals that were admitted while there was some left.
+const CPU_OVERDRAFT_SECONDS_MIN: f64 = 1.0;
+
 /// What a principal may use at once or over time; what is absent is not limited. Past any of them: `Busy`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -25,7 +29,8 @@ pub struct Quotas {
     /// Evals that wait for their turn, over all sessions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queued_evals_max: Option<usize>,
-    /// CPU time of scripts. A whole minute's worth may be used at once; what is overdrawn is waited out.
+    /// CPU time of scripts. A whole minute's worth may be used in one go; what is overdrawn is waited out. Scripts at work
+    /// may overdraw it by another minute's worth, or by a second if that is more; then they are stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_seconds_per_minute: Option<f64>,
     /// JavaScript heap, over all sessions. Each session counts with its limit, used or not, so that an admitted
@@ -78,13 +83,19 @@ pub struct QuotaExceeded {
     pub retry_after: Duration,
 }
 
+impl QuotaExceeded {
+    /// As `data.retryAfterMs`. Rounded up: a client that waits exactly that long is not refused again.
+    pub fn retry_after_ms(&self) -> u64 {
+        let retry_after_ms = self.retry_after.as_nanos().div_ceil(1_000_000);
+        u64::try_from(retry_after_ms).unwrap_or(u64::MAX).max(1)
+    }
+}
+
 impl From<QuotaExceeded> for ErrorObject {
     fn from(exceeded: QuotaExceeded) -> Self {
-        // Rounded up: whoever waits exactly that long is not refused again.
-        let retry_after_ms = exceeded.retry_after.as_nanos().div_ceil(1_000_000);
         Self::new(Kind::Busy, exceeded.to_string())
             .with("quota", exceeded.resource.name())
-            .with("retryAfterMs", u64::try_from(retry_after_ms).unwrap_or(u64::MAX).max(1))
+            .with("retryAfterMs", exceeded.retry_after_ms())
     }
 }
 
@@ -181,11 +192,12 @@ impl Account {
         Ok(EvalSlot(Some(Arc::clone(self))))
     }
 
-    /// Counts CPU time that was used.
-    pub fn charge_cpu(&self, used: Duration, now: impl FnOnce() -> Instant) {
-        if let Some(cpu) = &self.cpu {
-            cpu.lock().spend(now(), used.as_secs_f64());
-        }
+    /// Counts CPU time that was used. Returns whether the account is overdrawn so far that scripts at work are to stop.
+    pub fn charge_cpu(&self, used: Duration, now: impl FnOnce() -> Instant) -> bool {
+        let Some(cpu) = &self.cpu else { return false };
+        let mut cpu = cpu.lock();
+        cpu.spend(now(), used.as_secs_f64());
+        cpu.level < -cpu.capacity.max(CPU_OVERDRAFT_SECONDS_MIN)
     }
 
     /// Counts a message; an error when there were too many.
@@ -299,6 +311,21 @@ mod tests {
         assert_eq!((refusal.resource, refusal.retry_after.as_secs()), (Resource::Cpu, 10));
         assert!(account.check_cpu(|| now + Duration::from_secs(9)).is_err());
         assert!(account.check_cpu(|| now + Duration::from_millis(10_001)).is_ok());
+    }
+
+    #[test]
+    fn scripts_at_work_may_overdraw_by_a_minutes_worth() {
+        let (account, now) = account(Quotas { cpu_seconds_per_minute: Some(6.0), ..Quotas::default() });
+        assert!(!account.charge_cpu(Duration::from_secs(12), || now));
+        assert!(account.charge_cpu(Duration::from_millis(1), || now));
+        assert!(!account.charge_cpu(Duration::ZERO, || now + Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn scripts_at_work_may_overdraw_a_small_quota_by_a_second() {
+        let (account, now) = account(Quotas { cpu_seconds_per_minute: Some(0.5), ..Quotas::default() });
+        assert!(!account.charge_cpu(Duration::from_millis(1_500), || now));
+        assert!(account.charge_cpu(Duration::from_millis(1), || now));
     }
 
     #[test]

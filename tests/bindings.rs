@@ -205,6 +205,27 @@ async fn a_child_that_does_not_speak_the_protocol_is_a_start_error() {
     }
 }
 
+/// Its output refers to a definition that is missing: that is anything, for executables as for clients.
+#[tokio::test]
+async fn declaration_of_the_specification_is_served() {
+    let setup = setup(node("spec_order.mjs")).await;
+    assert_eq!(value(&setup.client, "(await getOrder({ id: 'o_001' })).total").await, json!(142.5));
+    let file = json!({"package": "child", "rust": "orders", "bindings": [
+        {"name": "getOrder", "output": {"$ref": "#/$defs/Order"}}]});
+    let problems = Folder::with(&file).load().await.unwrap_err();
+    assert!(problems[0].starts_with("/bindings/0/output/$ref: "), "{problems:?}");
+}
+
+#[tokio::test]
+async fn malformed_tag_from_a_child_is_an_invalid_output() {
+    let setup = setup(node("spec_order.mjs")).await;
+    let caught = value(&setup.client, "await child.malformed({}).catch((e) => [e.name, e.data.path])").await;
+    assert_eq!(caught, json!(["InvalidOutput", "/at/$date"]));
+    let direct = setup.client.invoke("child.malformed", json!({})).await.unwrap_err();
+    let ClientError::Rpc(error) = direct else { panic!("{direct}") };
+    assert_eq!((error.kind(), error.code), (Some("InvalidOutput"), -32004));
+}
+
 #[tokio::test]
 async fn a_child_that_never_answers_the_handshake_is_given_up() {
     let folder = Folder::with(&node("mute.mjs"));
@@ -227,4 +248,47 @@ async fn the_example_in_node_works_as_it_stands() {
     let client = Client::builder().connect_transport(server.connect()).await.unwrap();
     let code = "[await text.reverse({text: 'abc'}), await text.count({text: 'one two'})]";
     assert_eq!(value(&client, code).await, json!(["cba", 2]));
+}
+
+/// Whether a process is there, be it as a zombie.
+#[cfg(target_os = "linux")]
+fn is_there(pid: &str) -> bool {
+    Path::new("/proc").join(pid.trim()).exists()
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn command_that_fails_its_handshake_leaves_no_process() {
+    // It refuses, and stays.
+    let script = "require('fs').writeFileSync('pid', `${process.pid}`);
+        setInterval(() => {}, 9e6);
+        process.stdin.once('data', (line) => {
+            const error = { code: 1, message: 'not today' };
+            console.log(JSON.stringify({ jsonrpc: '2.0', id: JSON.parse(line).id, error }));
+        })";
+    let folder = Folder::with(&json!({"package": "child", "command": ["node", "-e", script]}));
+    let problems = folder.load().await.unwrap_err();
+    assert!(problems[0].contains("did not shake hands"), "{problems:?}");
+    let pid = std::fs::read_to_string(folder.0.join("pid")).unwrap();
+    assert!(!is_there(&pid));
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn command_that_is_stopped_leaves_no_process() {
+    let Setup { client, command, _server: server, .. } = &setup(node("polite.mjs")).await;
+    let pid = value(client, "await child.pid({})").await.to_string();
+    assert!(is_there(&pid));
+    server.stop(std::time::Duration::ZERO).await;
+    assert!(!is_there(&pid) && !command.is_running());
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn command_that_is_started_again_leaves_no_process() {
+    let Setup { client, command, .. } = &setup(node("polite.mjs")).await;
+    let pid = value(client, "await child.pid({})").await.to_string();
+    client.eval("await child.die({})").await.unwrap_err();
+    command.started(2).await;
+    assert!(!is_there(&pid));
 }

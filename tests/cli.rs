@@ -3,8 +3,11 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
+#[allow(dead_code, reason = "other tests of the program use the rest")]
 #[path = "cli/program.rs"]
 mod program;
+#[path = "cli/stopping.rs"]
+mod stopping;
 
 mod evaluating {
     use super::program::{Program, temporary_file};
@@ -137,6 +140,18 @@ mod serving {
         let done = Program::new(["--listen", "0.0.0.0:0"]).run();
         assert_eq!((done.code, done.stdout.as_str()), (2, ""));
         assert!(done.stderr.contains("authenticat"), "{}", done.stderr);
+    }
+
+    #[test]
+    fn limits_that_would_crash_are_refused_at_start() {
+        let done = Program::new(["--listen", "127.0.0.1:0"])
+            .variable(("SCOMP_LIMITS_MEMORY_BYTES_MAX", "64"))
+            .variable(("SCOMP_LIMITS_STACK_BYTES_MAX", "18874368"))
+            .run();
+        assert_eq!((done.code, done.stdout.as_str()), (2, ""));
+        for named in ["limits.memory_bytes_max: expected", "limits.stack_bytes_max: expected"] {
+            assert!(done.stderr.contains(named), "{}", done.stderr);
+        }
     }
 
     #[test]

@@ -3,7 +3,8 @@
 
 mod support;
 
-use scomp::limits::Limits;
+use scomp::limits::{Limits, MEMORY_BYTES_MIN, STACK_BYTES_MAX, STACK_BYTES_MIN, VALUE_DEPTH_MAX};
+use scomp::server::{Server, StartError};
 use serde_json::{Value, json};
 use support::wire::Arrival;
 use support::{Running, Wire};
@@ -336,4 +337,151 @@ async fn a_call_into_a_function_of_the_script_has_its_time() {
     let answer = wire.request("invoke", json!({"ref": function["$fn"], "input": 1})).await;
     assert_eq!(kind(&answer), "Timeout");
     assert_eq!(wire.value("1 + 1").await, json!(2));
+}
+
+#[tokio::test]
+async fn limits_that_would_crash_are_refused_by_the_builder() {
+    for (limits, name) in [
+        (Limits { memory_bytes_max: 64, ..Limits::default() }, "limits.memory_bytes_max"),
+        (Limits { stack_bytes_max: 18 << 20, ..Limits::default() }, "limits.stack_bytes_max"),
+        (Limits { value_depth_max: 1 << 20, ..Limits::default() }, "limits.value_depth_max"),
+        (Limits { wall_ms_max: u64::MAX, ..Limits::default() }, "limits.wall_ms_max"),
+    ] {
+        let refused = Server::builder().limits(limits).build().err().unwrap();
+        assert!(
+            matches!(refused, StartError::Limits(_)) && refused.to_string().starts_with(name),
+            "{refused}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_session_works_with_the_least_memory() {
+    let (_running, mut wire) = live(Limits { memory_bytes_max: MEMORY_BYTES_MIN, ..Limits::default() }).await;
+    let everything = "console.log({ a: [new Map([[1, new Error('x')]])] }); console.table([{ a: 1 }]); \
+        structuredClone([new Date()]); new URL('http://a/?b').searchParams; new TextEncoder().encode('x'); \
+        new AbortController(); JSON.stringify([1])";
+    assert_eq!(wire.value(everything).await, json!("[1]"));
+    assert_eq!(wire.failure("globalThis.list = []; for (;;) list.push({})").await.0, "MemoryLimit");
+    assert_eq!(wire.value(everything).await, json!("[1]"));
+}
+
+/// Recursion through native code of each kind, until the stack is at its end.
+const RECURSIONS: [&str; 4] = [
+    "(function f() { f(); })()",
+    "(function f() { [1].map(f); })()",
+    "let p = new Proxy({}, { get() { return p.x; } }); p.x",
+    "(function f() { return { toString: f } + ''; })()",
+];
+
+#[tokio::test]
+async fn the_stack_ends_with_an_error_at_both_ends_of_its_range() {
+    for stack_bytes_max in [STACK_BYTES_MIN, STACK_BYTES_MAX] {
+        let (_running, mut wire) = live(Limits { stack_bytes_max, ..Limits::default() }).await;
+        for code in RECURSIONS {
+            assert_eq!(wire.failure(code).await.0, "StackOverflow", "{stack_bytes_max}: {code}");
+        }
+        // Whether these fit depends on the size of QuickJS's frames; they are answered in any case.
+        wire.eval("JSON.parse('['.repeat(1e6))").await;
+        wire.eval("let list = []; for (let i = 0; i < 1e5; i++) list = [list]; String(list)").await;
+        assert_eq!(wire.value("console.log({ a: [1] }); 1 + 1").await, json!(2));
+    }
+}
+
+#[tokio::test]
+async fn the_deepest_value_is_converted_where_the_stack_is_at_its_end() {
+    let limits = Limits { value_depth_max: VALUE_DEPTH_MAX, cpu_ms_max: 60_000, ..Limits::default() };
+    let (_running, mut wire) = live(limits).await;
+    let nested = |wrapped: &str| {
+        format!("let value = 0; for (let i = 0; i < {VALUE_DEPTH_MAX}; i++) value = {wrapped};")
+    };
+    // As deep in the script as a call of a binding still begins, and at every depth above.
+    for wrapped in ["[value]", "i % 2 ? new Map([[1, value]]) : new Set([value])"] {
+        let nested = nested(wrapped);
+        let code = format!(
+            "{nested} (function f() {{ try {{ f(); }} catch {{}} echo(value).catch(() => 0); }})(); 1"
+        );
+        assert_eq!(wire.value(&code).await, json!(1));
+    }
+    let nested = nested("i % 2 ? [value] : { value }");
+    assert!(wire.value(&format!("{nested} value")).await.is_array());
+    let deeper = format!("{nested} [value]");
+    assert_eq!(wire.failure(&deeper).await.0, "Unserializable");
+}
+
+#[tokio::test]
+async fn a_value_too_large_to_send_is_told_from_one_too_large_for_the_memory() {
+    let (_running, mut wire) = live(Limits::default()).await;
+    for code in [
+        "'x'.repeat(40 << 20)",
+        "await 'x'.repeat(40 << 20)",
+        "({ a: ['x'.repeat(40 << 20)] })",
+        "({ ['x'.repeat(40 << 20)]: 1 })",
+        "'x'.repeat(20 << 20) + 'y'.repeat(20 << 20)",
+        "'\u{20ac}'.repeat(25 << 20)",
+        "new Error('x'.repeat(40 << 20))",
+        "new String('x'.repeat(40 << 20))",
+        "new Map([['x'.repeat(40 << 20), 1]])",
+        "({ toJSON: () => 'x'.repeat(40 << 20) })",
+        "new Uint8Array(40 << 20)",
+    ] {
+        assert_eq!(wire.failure(code).await.0, "ResultTooLarge", "{code}");
+    }
+    assert_eq!(wire.failure("'x'.repeat(80 << 20)").await.0, "MemoryLimit");
+    assert_eq!(wire.value("1 + 1").await, json!(2));
+}
+
+/// Compiled schemas of one connection; past it the handshake is refused, and a new one starts from nothing.
+#[tokio::test]
+async fn schemas_may_take_as_much_as_the_limit() {
+    let declared = |count: usize| {
+        let named = |n: usize| json!({"name": format!("t{n}"), "input": {"type": "object"}});
+        json!({"protocol": "0.1", "bindings": (0..count).map(named).collect::<Vec<_>>()})
+    };
+    let one = Running::with(Limits { schema_bytes_max: 100_000, ..Limits::default() }).await;
+    let mut fits = 0;
+    for count in 1.. {
+        let mut wire = Wire::open(&one.url).await;
+        let answer = wire.request("handshake", declared(count)).await;
+        if kind(&answer) == "InvalidParams" {
+            let path = format!("/bindings/{fits}/input");
+            assert_eq!(answer["error"]["data"]["path"], json!(path), "{answer}");
+            // Again on the same connection: the refused ones were given back.
+            assert_eq!(kind(&wire.request("handshake", declared(fits)).await), "no error");
+            break;
+        }
+        fits = count;
+    }
+    assert!((30..100).contains(&fits), "{fits}");
+}
+
+/// A session that is resumed again and again with the same schemas takes no more of them than one connection may.
+#[tokio::test]
+async fn resumed_session_declares_its_schemas_anew() {
+    let running = Running::with(Limits { schema_bytes_max: 20_000, ..Limits::default() }).await;
+    let schema = json!({"type": "object", "properties": {"s": {"pattern": "^[a-z]+$"}}});
+    let mut params = json!({"protocol": "0.1", "bindings": [{"name": "t", "input": schema}]});
+    for round in 0..5 {
+        let mut wire = Wire::open(&running.url).await;
+        let answer = wire.request("handshake", params.clone()).await;
+        assert_eq!(kind(&answer), "no error", "{round}: {answer}");
+        let session = &answer["result"]["metadata"]["session"];
+        assert_eq!(session["resumed"], json!(round > 0));
+        params["session"] = json!({"id": answer["result"]["sessionId"], "token": session["token"]});
+        assert_eq!(wire.value("await t({ s: '1' }).catch((e) => e.name)").await, json!("InvalidInput"));
+    }
+}
+
+#[tokio::test]
+async fn a_stored_outcome_that_cannot_be_handed_out_again_takes_no_references() {
+    let (_running, mut wire) = live(Limits { references_max: 3, ..Limits::default() }).await;
+    let keyed = json!({"code": "[() => 1, () => 2]", "key": "k"});
+    let stored = wire.request("eval", keyed.clone()).await;
+    for function in stored["result"]["value"].as_array().unwrap() {
+        let released = json!({"jsonrpc": "2.0", "method": "release_ref", "params": {"ref": function["$fn"]}});
+        wire.text(&released.to_string()).await;
+    }
+    wire.value("[() => 3, () => 4]").await;
+    assert_eq!(kind(&wire.request("eval", keyed).await), "TooManyRefs");
+    assert_eq!(wire.info().await["functionsHeld"], json!(2));
 }

@@ -4,7 +4,9 @@
 mod support;
 
 use scomp::limits::Limits;
+use scomp::session::SessionSettings;
 use serde_json::{Value, json};
+use support::wire::Arrival;
 use support::{Running, Wire};
 
 fn ticket(welcome: &Value) -> Value {
@@ -165,4 +167,80 @@ async fn taking_over_again_and_again_runs_nothing_twice() {
     }
     assert_eq!(wire.value("n").await, json!(20));
     assert_nothing_left(&mut wire).await;
+}
+
+/// A session with functions on both sides: the client holds 20 of the script, the script 20 of the client.
+async fn entangled(url: &str) -> (Wire, Value) {
+    let (mut wire, welcome) = Wire::live_with(url, json!({})).await;
+    let functions = wire
+        .value("globalThis.kept = []; Array.from({ length: 20 }, () => (f) => { kept.push(f); return f; })")
+        .await;
+    for (index, function) in functions.as_array().unwrap().iter().enumerate() {
+        let input = json!({"$fn": format!("c{index}"), "name": "g"});
+        wire.request("invoke", json!({"ref": function["$fn"], "input": input})).await;
+    }
+    (wire, ticket(&welcome))
+}
+
+#[tokio::test]
+async fn a_reset_whose_connection_ends_with_it_leaves_nothing_of_the_old_context() {
+    let running = Running::on_shards(1, Limits::default(), SessionSettings::default()).await;
+    for round in 0..10 {
+        let (mut wire, ticket) = entangled(&running.url).await;
+        // In some rounds JavaScript is on the stack when the two arrive, in others a keyed outcome holds a function.
+        match round % 3 {
+            0 => drop(
+                wire.send("eval", json!({"code": "await new Promise(() => setTimeout(f => f, 5e3))"})).await,
+            ),
+            1 => drop(wire.send("eval", json!({"code": "for (;;) ;"})).await),
+            _ => drop(wire.request("eval", json!({"code": "() => 1", "key": "k"})).await),
+        }
+        wire.send("invoke", json!({"binding": "session.reset", "input": {}})).await;
+        drop(wire);
+        let (mut wire, _) = resume(&running.url, &ticket, json!([])).await;
+        assert_eq!(wire.value("typeof kept").await, json!("undefined"), "round {round}");
+        assert_nothing_left(&mut wire).await;
+        wire.invoke("session.close", json!({})).await;
+    }
+    let page = running.metrics().await;
+    assert!(!page.contains("scomp_engine_leaks_total "), "{page}");
+}
+
+#[tokio::test]
+async fn a_session_that_ends_with_its_connection_leaves_nothing_of_its_context() {
+    let running = Running::on_shards(1, Limits::default(), SessionSettings::default()).await;
+    for round in 0..10 {
+        let (mut wire, ticket) = entangled(&running.url).await;
+        if round % 2 == 0 {
+            wire.send("eval", json!({"code": "for (;;) ;", "key": "k"})).await;
+        }
+        if round % 3 == 0 {
+            wire.send("invoke", json!({"binding": "session.reset", "input": {}})).await;
+        }
+        wire.send("invoke", json!({"binding": "session.close", "input": {}})).await;
+        drop(wire);
+        let mut wire = Wire::open(&running.url).await;
+        let answer = wire.request("handshake", json!({"protocol": "0.1", "session": ticket})).await;
+        match answer.pointer("/error/data/kind") {
+            Some(kind) => assert_eq!(*kind, json!("SessionRefused")),
+            // A session that has not read the request yet is taken over first, and then ends.
+            None => assert!(matches!(wire.next().await, Arrival::Closed(_)), "round {round}"),
+        }
+    }
+    let page = running.metrics().await;
+    assert!(!page.contains("scomp_engine_leaks_total "), "{page}");
+}
+
+#[tokio::test]
+async fn session_closed_from_another_shard_is_not_kept() {
+    let running = Running::on_shards(2, Limits::default(), SessionSettings::default()).await;
+    for _ in 0..100 {
+        let (mut first, welcome) = Wire::live_with(&running.url, json!({})).await;
+        assert_eq!(first.value("1").await, json!(1));
+        // The first connection weighs on its shard, so the second goes to the other.
+        let (mut second, _) = resume(&running.url, &ticket(&welcome), json!([])).await;
+        second.invoke("session.close", json!({})).await;
+        assert_eq!(second.next().await, Arrival::Closed(1000));
+        assert_eq!(running.server.directory().len(), 0);
+    }
 }

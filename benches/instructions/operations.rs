@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use scomp::binding::schema::Schema;
+use scomp::binding::schema::{Schema, SchemaSource};
 use scomp::rpc::{self, Message};
 use scomp::scomp::link::{SessionCommand, SessionEvent};
 use scomp::scomp::peer::{Effect, Peer};
@@ -50,7 +50,8 @@ const TEN_CALLS: &str =
 
 /// Does them all, with a mark before and after each. On the server's shard, whose thread alone is counted.
 pub(crate) async fn run_all(server: Server) -> Result<()> {
-    let order_schema = Schema::compile(&schema()).ok().context("the schema does not compile")?;
+    let order_schema =
+        Schema::compile(&schema(), SchemaSource::Operator).ok().context("the schema does not compile")?;
     let order = order(7);
     let mut peer = live_peer()?;
     let mut list = List { left: NAMES.iter() };

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::answer_limit::ANSWERS_PER_CORRELATION_MAX;
 use super::codes::ErrorCode;
 use super::correspondence::correlation;
 use super::triad::Vote;
@@ -62,6 +63,16 @@ pub(crate) fn failure(agent: &str, to: &Value, code: ErrorCode, message: &str) -
     let mut fields = reply(agent, to, Type::Error, content);
     fields.insert("error".to_owned(), json!(name));
     fields
+}
+
+/// The same answer with an error in its place: it is one too many.
+pub(crate) fn overrun(mut answer: Map<String, Value>) -> Map<String, Value> {
+    let (number, name) = ErrorCode::AgentBusy.parts();
+    let message = format!("more than {ANSWERS_PER_CORRELATION_MAX} answers under one correlation");
+    answer.insert("type".to_owned(), json!(Type::Error.name()));
+    answer.insert("content".to_owned(), json!({"error": name, "message": message, "code": number}));
+    answer.insert("error".to_owned(), json!(name));
+    answer
 }
 
 /// What is said, with the role in which it is: a string or an object is what is said, unless it has a role already.

@@ -14,6 +14,20 @@ pub(crate) struct Token {
     proof: hmac::Tag,
 }
 
+/// What a token stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Credentials {
+    /// Whom a JWT was issued to, if it says so.
+    pub(crate) subject: Option<String>,
+    /// When the connection ends.
+    pub(crate) expires_ms: Option<u64>,
+}
+
+/// What a client gets whose token is too old, at the start or in the middle of a connection.
+pub(crate) fn expired() -> Refusal {
+    Refusal::new(ErrorCode::TokenExpired, "the token has expired")
+}
+
 impl Token {
     /// The token of the configuration.
     pub(crate) fn new(secret: &str) -> Self {
@@ -22,22 +36,29 @@ impl Token {
         Self { key, proof }
     }
 
-    /// Whether what a client shows will do.
-    pub(crate) fn check(&self, shown: &str, now_ms: u64) -> Result<(), Refusal> {
+    /// Checks what a client shows, and says what it stands for.
+    pub(crate) fn check(&self, shown: &str, now_ms: u64) -> Result<Credentials, Refusal> {
         let tag = hmac::sign(&self.key, shown.as_bytes());
         if bool::from(tag.as_ref().ct_eq(self.proof.as_ref())) {
-            return Ok(());
+            return Ok(Credentials { subject: None, expires_ms: None });
         }
         let claims = self.claims(shown).ok_or_else(|| Refusal::new(ErrorCode::AuthFailed, "wrong token"))?;
-        let seconds = |claim: &str| claims.get(claim).and_then(Value::as_f64).map(|seconds| seconds * 1000.0);
+        let time = |claim: &str| match claims.get(claim) {
+            None | Some(Value::Null) => Ok(None),
+            Some(seconds) => seconds.as_f64().map(|seconds| Some(seconds * 1000.0)).ok_or_else(|| {
+                Refusal::new(ErrorCode::AuthFailed, format!("{claim} of the token: expected seconds"))
+            }),
+        };
+        let (begins, ends) = (time("nbf")?, time("exp")?);
         let now = now_ms as f64;
-        if seconds("nbf").is_some_and(|begins| now < begins) {
+        if begins.is_some_and(|begins| now < begins) {
             return Err(Refusal::new(ErrorCode::AuthFailed, "the token is not valid yet"));
         }
-        if seconds("exp").is_some_and(|ends| now >= ends) {
-            return Err(Refusal::new(ErrorCode::TokenExpired, "the token has expired"));
+        if ends.is_some_and(|ends| now >= ends) {
+            return Err(expired());
         }
-        Ok(())
+        let subject = claims.get("sub").and_then(Value::as_str).map(str::to_owned);
+        Ok(Credentials { subject, expires_ms: ends.map(|ends| ends as u64) })
     }
 
     /// The claims of a JWT with a good signature. The signature comes first: what is in a forged one is of no interest.
@@ -61,18 +82,29 @@ impl std::fmt::Debug for Token {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::jwt;
     use super::*;
     use serde_json::json;
 
-    fn jwt(secret: &str, header: &Value, claims: &Value) -> String {
-        let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
-        let signed = format!("{}.{}", part(header), part(claims));
-        let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
-        format!("{signed}.{}", URL_SAFE_NO_PAD.encode(hmac::sign(&key, signed.as_bytes())))
+    fn outcome(shown: &str) -> Result<(), &'static str> {
+        let checked = Token::new("secret-token").check(shown, 1_000_000);
+        checked.map(|_| ()).map_err(|refusal| refusal.code.name())
     }
 
-    fn outcome(shown: &str) -> Result<(), &'static str> {
-        Token::new("secret-token").check(shown, 1_000_000).map_err(|refusal| refusal.code.name())
+    #[test]
+    fn jwt_says_whom_it_was_issued_to_and_when_it_ends() {
+        let shown = jwt("secret-token", &json!({"alg": "HS256"}), &json!({"sub": "ada", "exp": 1001.5}));
+        let credentials = Token::new("secret-token").check(&shown, 1_000_000).unwrap();
+        let expected = Credentials { subject: Some("ada".to_owned()), expires_ms: Some(1_001_500) };
+        assert_eq!(credentials, expected);
+        let plain = Token::new("secret-token").check("secret-token", 0).unwrap();
+        assert_eq!(plain, Credentials { subject: None, expires_ms: None });
+    }
+
+    #[test]
+    fn jwt_with_a_time_that_is_not_a_number_is_refused() {
+        let shown = jwt("secret-token", &json!({"alg": "HS256"}), &json!({"exp": "2040-01-01"}));
+        assert_eq!(outcome(&shown), Err("AUTH_FAILED"));
     }
 
     #[test]

@@ -29,6 +29,36 @@ pub(crate) enum ErrorCode {
 }
 
 impl ErrorCode {
+    /// All of them.
+    const ALL: [Self; 21] = [
+        Self::ConnectionRefused,
+        Self::ConnectionTimeout,
+        Self::ConnectionReset,
+        Self::ProtocolError,
+        Self::InvalidJson,
+        Self::MissingField,
+        Self::InvalidType,
+        Self::UnknownType,
+        Self::InvalidContent,
+        Self::AgentNotFound,
+        Self::AgentOffline,
+        Self::AgentBusy,
+        Self::AgentError,
+        Self::SessionNotFound,
+        Self::SessionExpired,
+        Self::SessionLocked,
+        Self::SessionCorrupt,
+        Self::AuthRequired,
+        Self::AuthFailed,
+        Self::TokenExpired,
+        Self::PermissionDenied,
+    ];
+
+    /// The number of the error of that name.
+    pub(crate) fn number_of(name: &str) -> Option<u16> {
+        Self::ALL.into_iter().map(Self::parts).find(|(_, known)| *known == name).map(|(number, _)| number)
+    }
+
     /// Its number and its name on the wire.
     pub(crate) fn parts(self) -> (u16, &'static str) {
         match self {

@@ -1,6 +1,6 @@
 //! What an operator writes: the gateway's own settings, and the gateways elsewhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use serde::Deserialize;
@@ -38,6 +38,9 @@ pub(crate) struct Config {
     #[serde(default)]
     agents: Vec<AgentConfig>,
     workspaces: Option<String>,
+    /// Whether names and sessions belong to all principals together.
+    #[serde(default)]
+    pub(crate) shared: bool,
     #[serde(default)]
     triad: TriadConfig,
     #[serde(default)]
@@ -63,6 +66,8 @@ fn state_default() -> String {
 struct AgentConfig {
     name: String,
     role: String,
+    /// The principal that the name and its sessions belong to.
+    owner: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -112,6 +117,11 @@ impl Config {
         folder.join(&self.state)
     }
 
+    fn owners(&self) -> HashMap<String, String> {
+        let owned = self.agents.iter().filter_map(|agent| Some((agent.name.clone(), agent.owner.clone()?)));
+        owned.collect()
+    }
+
     /// What the machine needs of it.
     pub(crate) fn settings(&self) -> Settings {
         let rate = Rate::default();
@@ -137,6 +147,8 @@ impl Config {
                 deliberation_ms: self.triad.deadline_ms.unwrap_or(DELIBERATION_MS_DEFAULT),
                 decides_early: self.triad.decides_early,
             },
+            shared: self.shared,
+            owners: self.owners(),
             agents: if agents.is_empty() { default_agents() } else { agents },
             workspaces: self.workspaces.clone().unwrap_or_else(|| WORKSPACES_DEFAULT.to_owned()),
             services: self.services.clone(),

@@ -73,12 +73,55 @@ impl Channel {
 /// What a client wants of the session store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SessionRequest {
-    Create { agent: String, session_id: Option<String> },
-    List { agent: Option<String> },
-    Get { agent: String, session_id: String },
-    Commit { agent: String, session_id: String },
-    Archive { agent: String, which: Archived },
-    Delete { agent: String, session_id: String },
+    Create {
+        agent: String,
+        session_id: Option<String>,
+    },
+    List {
+        agent: Option<String>,
+    },
+    Get {
+        agent: String,
+        session_id: String,
+    },
+    Commit {
+        agent: String,
+        session_id: String,
+    },
+    Archive {
+        agent: String,
+        which: Archived,
+    },
+    Delete {
+        agent: String,
+        session_id: String,
+    },
+    /// The lines of a session, to be imported elsewhere.
+    Export {
+        agent: String,
+        session_id: String,
+    },
+    Import {
+        agent: String,
+        session_id: Option<String>,
+        data: String,
+    },
+}
+
+impl SessionRequest {
+    /// The agent whose sessions are meant; none means all.
+    pub(crate) fn agent(&self) -> Option<&str> {
+        match self {
+            Self::List { agent } => agent.as_deref(),
+            Self::Create { agent, .. }
+            | Self::Get { agent, .. }
+            | Self::Commit { agent, .. }
+            | Self::Archive { agent, .. }
+            | Self::Delete { agent, .. }
+            | Self::Export { agent, .. }
+            | Self::Import { agent, .. } => Some(agent),
+        }
+    }
 }
 
 /// Which sessions are to be set aside.
@@ -316,6 +359,10 @@ fn session(envelope: &Envelope, content: &Map<String, Value>) -> Result<SessionR
         "get" => SessionRequest::Get { agent: agent_of(agent)?, session_id: id_of(session_id)? },
         "commit" => SessionRequest::Commit { agent: agent_of(agent)?, session_id: id_of(session_id)? },
         "delete" => SessionRequest::Delete { agent: agent_of(agent)?, session_id: id_of(session_id)? },
+        "export" => SessionRequest::Export { agent: agent_of(agent)?, session_id: id_of(session_id)? },
+        "import" => {
+            SessionRequest::Import { agent: agent_of(agent)?, session_id, data: required(content, "data")? }
+        }
         "archive" => {
             let which = match content.get("olderThan") {
                 None | Some(Value::Null) => Archived::One(id_of(session_id)?),
@@ -324,7 +371,8 @@ fn session(envelope: &Envelope, content: &Map<String, Value>) -> Result<SessionR
             SessionRequest::Archive { agent: agent_of(agent)?, which }
         }
         _ => {
-            return Err(Refusal::invalid("content.action", "create, list, get, commit, archive or delete"));
+            let actions = "create, list, get, commit, archive, delete, export or import";
+            return Err(Refusal::invalid("content.action", actions));
         }
     })
 }

@@ -39,6 +39,7 @@ struct SessionInput {
     agent: Option<String>,
     session_id: Option<String>,
     older_than: Option<Value>,
+    data: Option<String>,
     gateway: Option<String>,
 }
 
@@ -56,6 +57,8 @@ pub(crate) fn handlers(desk: &Arc<Desk>) -> Handlers {
         ("a2a.sessions.commit", "commit"),
         ("a2a.sessions.archive", "archive"),
         ("a2a.sessions.delete", "delete"),
+        ("a2a.sessions.export", "export"),
+        ("a2a.sessions.import", "import"),
     ];
     handlers.extend(actions.map(|(name, action)| (name, session_handler(desk, action))));
     handlers
@@ -105,7 +108,12 @@ async fn session(
     let mut content = Map::new();
     content.insert("service".to_owned(), json!("session"));
     content.insert("action".to_owned(), json!(action));
-    for (field, value) in [("agent", input.agent), ("sessionId", input.session_id)] {
+    let principal = &call.session.principal.name;
+    if let (Some(gateway), Some(agent)) = (&input.gateway, &input.agent) {
+        desk.remote_names.check(gateway, agent, principal)?;
+    }
+    let given = [("agent", input.agent), ("sessionId", input.session_id), ("data", input.data)];
+    for (field, value) in given {
         if let Some(value) = value {
             content.insert(field.to_owned(), json!(value));
         }
@@ -114,6 +122,10 @@ async fn session(
         content.insert("olderThan".to_owned(), age);
     }
     let frame = fields(json!({"type": Type::Request.name(), "content": content}));
-    let answer = desk.ask(input.gateway.as_deref(), frame, None, &call).await?;
-    Ok(from_plain(answer["content"]["result"].clone()))
+    let mut answer = desk.ask(input.gateway.as_deref(), frame, None, &call).await?;
+    let mut result = answer["content"]["result"].take();
+    if let Some(gateway) = &input.gateway {
+        desk.remote_names.retain_own(gateway, &mut result, principal);
+    }
+    Ok(from_plain(result))
 }

@@ -10,10 +10,12 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::codes::ErrorCode;
 use super::driver::GatewayHandle;
 use super::liaison::{LineNumber, Order};
 use super::line::Line;
 use super::party::{self, Errand, Script};
+use super::remote_names::RemoteNames;
 use crate::binding::{BindingError, Call};
 use crate::peering::Link;
 use crate::rpc::Kind;
@@ -60,12 +62,20 @@ pub(crate) struct Desk {
     gateway: GatewayHandle,
     remotes: BTreeMap<String, Remote>,
     kept: Mutex<HashMap<Place, Kept>>,
+    /// Whose the agents at gateways elsewhere are; the gateway here tells its own apart.
+    pub(crate) remote_names: RemoteNames,
     numbers: AtomicU64,
 }
 
 impl Desk {
-    pub(crate) fn new(gateway: GatewayHandle, remotes: BTreeMap<String, Remote>) -> Arc<Self> {
-        Arc::new(Self { gateway, remotes, kept: Mutex::default(), numbers: AtomicU64::new(0) })
+    /// `is_shared`: agents and their sessions belong to all principals together.
+    pub(crate) fn new(
+        gateway: GatewayHandle,
+        remotes: BTreeMap<String, Remote>,
+        is_shared: bool,
+    ) -> Arc<Self> {
+        let remote_names = RemoteNames::new(is_shared);
+        Arc::new(Self { gateway, remotes, kept: Mutex::default(), remote_names, numbers: AtomicU64::new(0) })
     }
 
     /// The gateways elsewhere, and whether they are there.
@@ -85,9 +95,9 @@ impl Desk {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    async fn line(&self, gateway: Option<&str>) -> Result<Line, BindingError> {
+    async fn line(&self, gateway: Option<&str>, call: &Call) -> Result<Line, BindingError> {
         let opened = match gateway {
-            None => Line::here(&self.gateway).await,
+            None => Line::here(&self.gateway, &call.session.principal.name).await,
             Some(name) => {
                 let remote = self.remotes.get(name).ok_or_else(|| self.unknown(name))?;
                 Line::elsewhere(&remote.link, LineNumber(self.next_number())).await
@@ -110,7 +120,10 @@ impl Desk {
         hello: Map<String, Value>,
         call: &Call,
     ) -> Result<(), BindingError> {
-        let line = self.line(place.gateway.as_deref()).await?;
+        if let (Some(gateway), What::Agent(name)) = (&place.gateway, &place.what) {
+            self.remote_names.claim(gateway, name, &call.session.principal.name)?;
+        }
+        let line = self.line(place.gateway.as_deref(), call).await?;
         let stop = CancellationToken::new();
         let errands_tx = party::start(line, Some(script), stop.clone());
         let told = tell(&errands_tx, hello, call).await;
@@ -162,7 +175,10 @@ impl Desk {
                 return Err(BindingError::of_kind(Kind::PermissionDenied, message));
             }
         }
-        let line = self.line(gateway).await?;
+        if let (Some(gateway), Some(name)) = (gateway, from) {
+            self.remote_names.check(gateway, name, &call.session.principal.name)?;
+        }
+        let line = self.line(gateway, call).await?;
         Ok(party::start(line, None, CancellationToken::new()))
     }
 
@@ -241,6 +257,8 @@ fn refused(frame: &Value) -> BindingError {
     let content = &frame["content"];
     let name = content["error"].as_str().or_else(|| frame["error"].as_str()).unwrap_or("AGENT_ERROR");
     let message = content["message"].as_str().unwrap_or(name);
-    let code = content["code"].as_i64().unwrap_or(3004);
+    // The reference gateway of the specification gives the name alone.
+    let of_name = || ErrorCode::number_of(name).unwrap_or(ErrorCode::AgentError.parts().0);
+    let code = content["code"].as_i64().unwrap_or_else(|| i64::from(of_name()));
     BindingError::with_code(code, message).data(json!({"kind": name}))
 }

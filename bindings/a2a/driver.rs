@@ -193,14 +193,21 @@ impl Driver {
         }
         for effect in effects {
             match effect {
-                Effect::Audit(record) => self.audit.record(|| Event::Message {
-                    client: record.client_id,
-                    kind: record.kind,
-                    id: record.id,
-                    from: record.from,
-                    agent: record.agent,
-                    outcome: record.outcome,
-                }),
+                Effect::Audit(record) => {
+                    let is_granted = record.is_granted;
+                    let event = || Event::Message {
+                        client: record.client_id,
+                        kind: record.kind,
+                        id: record.id,
+                        from: record.from,
+                        agent: record.agent,
+                        outcome: record.outcome,
+                    };
+                    match is_granted {
+                        true => self.audit.record(event),
+                        false => self.audit.record_unauthenticated(event),
+                    }
+                }
                 Effect::Send { to, frame } if kept.is_ok() => self.send(to, frame),
                 Effect::Close { to, code, reason } => self.close(to, code, reason),
                 Effect::Send { .. } => {}

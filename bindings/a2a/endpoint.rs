@@ -12,8 +12,10 @@ use super::driver::{GatewayHandle, Input, now_ms};
 use super::journal::JOURNAL_BYTES_MAX;
 use super::machine::Arrival;
 use super::outlet::{Delivery, outlet};
+use super::owner::Owner;
 use super::wire;
-use crate::peering::{Conversation, Endpoint, Out, Visit, pump};
+use crate::peering::{Conversation, Endpoint, Out, Parting, Visit, pump};
+use crate::transport::close_code;
 
 /// The WebSocket subprotocol.
 pub(crate) const SUBPROTOCOL: &str = "a2a-v1";
@@ -48,7 +50,8 @@ impl Endpoint for GatewayEndpoint {
     fn serve(&self, visit: Visit) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let gateway = self.gateway.clone();
         Box::pin(async move {
-            let arrival = arrival(visit.query.as_deref(), &visit.headers);
+            let owner = Owner::Principal(visit.principal.name.clone());
+            let arrival = Arrival { owner, ..arrival(visit.query.as_deref(), &visit.headers) };
             let stop = visit.stop.child_token();
             let (outlet, mut deliveries_rx) = outlet(stop.clone());
             let Ok(id) = gateway.open(arrival, outlet).await else { return };
@@ -100,7 +103,11 @@ impl Conversation for Client {
         }
     }
 
-    fn on_binary(&mut self, out: &mut Out) {
+    /// A reader of JSON takes the bytes of a text in whatever frame they come.
+    fn on_binary(&mut self, bytes: &[u8], now: Instant, out: &mut Out) {
+        if let Ok(text) = std::str::from_utf8(bytes) {
+            return self.on_text(text, now, out);
+        }
         if self.gateway.try_send(Input::Binary { id: self.id }).is_err() {
             Self::answer_busy(out);
         }
@@ -110,6 +117,13 @@ impl Conversation for Client {
         match delivery {
             Delivery::Frame(frame, _) => out.send(frame.to_string()),
             Delivery::Close { code, reason } => out.close(code, reason),
+        }
+    }
+
+    /// A client whose connection ends because the server stops gets the reason first.
+    fn on_closing(&mut self, parting: &Parting, out: &mut Out) {
+        if matches!(parting, Parting::Close { code: close_code::GOING_AWAY, .. }) {
+            out.send(wire::disconnect("shutdown").to_string());
         }
     }
 

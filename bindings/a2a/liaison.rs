@@ -1,22 +1,26 @@
 //! The link to a gateway elsewhere, shared by the lines of all sessions.
 //!
-//! What comes in is for the agent that it is addressed to, else for whoever asked, else for those who listen. After a
-//! reconnect the gateway knows nothing of us, so agents and subscriptions are told to it again.
+//! An answer is for the line that asked, whatever agent it names; anything else is for the agent that it names, or for
+//! the lines that listen. After a reconnect the gateway knows nothing of us, so agents and subscriptions are sent to it
+//! again.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+mod opening;
+mod outstanding;
+
+use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 
 use super::codes::{ErrorCode, Refusal};
-use super::correspondence::{correlation, ping};
+use super::correspondence::correlation;
 use super::driver::now_ms;
 use super::outlet::Outlet;
-use super::wire::{self, PROTOCOL_VERSION, Type};
-use crate::peering::{Conversation, Out};
-
-/// Questions of all lines that wait for an answer. A gateway that owes this many does not answer.
-const ASKED_MAX: usize = 8192;
+use super::wire::{self, Type};
+use crate::peering::{Conversation, Out, Parting};
+use crate::transport::close_code;
+use opening::{FenceKind, Opening};
+use outstanding::{Match, Outstanding};
 
 /// A line, within its link. Numbers are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,7 +33,7 @@ pub(crate) enum Order {
         number: LineNumber,
         outlet: Outlet,
     },
-    /// `fenced`: with a ping behind it.
+    /// `fenced`: the line gets a `pong` when the gateway has dealt with the frame.
     Send {
         number: LineNumber,
         fields: Map<String, Value>,
@@ -49,51 +53,63 @@ struct Extension {
     listens: bool,
 }
 
+/// How far the connection is.
+#[derive(Debug)]
+enum Phase {
+    Closed,
+    Opening(Opening),
+    Ready { fence: FenceKind, client_id: Option<String> },
+}
+
 /// Our side of a link.
 #[derive(Debug)]
 pub(crate) struct Liaison {
     name: String,
     token: Option<String>,
+    phase: Phase,
     lines: HashMap<LineNumber, Extension>,
-    asked: HashMap<String, LineNumber>,
-    pinged: VecDeque<LineNumber>,
-    shaken: VecDeque<Option<LineNumber>>,
+    outstanding: Outstanding,
 }
 
 impl Liaison {
     /// A link to the gateway of that name; `token` is shown to it after the handshake.
     pub(crate) fn new(name: String, token: Option<String>) -> Self {
-        Self {
-            name,
-            token,
-            lines: HashMap::new(),
-            asked: HashMap::new(),
-            pinged: VecDeque::new(),
-            shaken: VecDeque::new(),
-        }
+        let (lines, outstanding) = (HashMap::new(), Outstanding::default());
+        Self { name, token, phase: Phase::Closed, lines, outstanding }
     }
 
-    fn send(&mut self, number: LineNumber, fields: Map<String, Value>, out: &mut Out) {
-        let frame = Value::Object(fields);
-        let kind = frame["type"].as_str().and_then(Type::of);
-        match kind {
-            Some(Type::Ping) => self.pinged.push_back(number),
-            Some(Type::Handshake) => self.shaken.push_back(Some(number)),
-            _ => {}
-        }
-        // An answer bears a correlation too, but it names what it answers.
-        let is_question = asks(kind) && frame["metadata"]["parentId"].is_null();
-        if let Some(id) = correlation(&frame).filter(|_| is_question) {
-            if self.asked.len() >= ASKED_MAX {
-                let refusal = Refusal::new(ErrorCode::AgentBusy, "the gateway owes too many answers");
-                self.deliver(number, wire::error(&refusal, Some(id), now_ms()));
-                return;
-            }
-            self.asked.insert(id.to_owned(), number);
-        }
+    fn send(&mut self, number: LineNumber, mut fields: Map<String, Value>, is_notified: bool, out: &mut Out) {
+        let kind = fields.get("type").and_then(Value::as_str).and_then(Type::of);
         let Some(line) = self.lines.get_mut(&number) else { return };
+        if let Phase::Ready { client_id: Some(id), .. } = &self.phase
+            && names_sender(kind)
+        {
+            // Otherwise a gateway would take the sender for the only agent of the link, which is another script's.
+            fields.entry("from").or_insert_with(|| json!(id));
+        }
+        let frame = Value::Object(fields);
+        if !self.outstanding.has_room() {
+            let refusal = Refusal::new(ErrorCode::AgentBusy, "the gateway owes too many answers");
+            self.deliver(number, wire::error(&refusal, correlation(&frame), now_ms()));
+            if is_notified {
+                self.deliver(number, pong());
+            }
+            return;
+        }
         line.remember(kind, &frame);
+        self.transmit(Some(number), &frame, is_notified, out);
+    }
+
+    /// Sends a frame, and the fence behind it.
+    fn transmit(&mut self, line: Option<LineNumber>, frame: &Value, is_notified: bool, out: &mut Out) {
+        let fence = match &self.phase {
+            Phase::Ready { fence, .. } => *fence,
+            // A link takes no orders before it is ready.
+            Phase::Closed | Phase::Opening(_) => return,
+        };
+        let fence_id = self.outstanding.note(line, frame, is_notified);
         out.send(frame.to_string());
+        out.send(fence.frame(&fence_id).to_string());
     }
 
     fn deliver(&mut self, number: LineNumber, frame: Value) {
@@ -107,47 +123,78 @@ impl Liaison {
         let Some(line) = self.lines.remove(&number) else { return };
         for agent in line.agents {
             let offline = json!({"type": "status", "from": agent, "content": {"status": "offline"}});
-            out.send(offline.to_string());
+            self.transmit(None, &offline, false, out);
         }
-        self.asked.retain(|_, asker| *asker != number);
+        self.outstanding.forget(number);
     }
 
-    /// Who a frame is for.
-    fn addressees(&mut self, frame: &Value) -> Vec<LineNumber> {
+    /// The lines that something is for which answers nothing of ours.
+    fn audience(&self, frame: &Value) -> Vec<LineNumber> {
         let kind = frame["type"].as_str().and_then(Type::of);
+        if let Some(agent) = frame["agent"].as_str()
+            && !matches!(kind, Some(Type::Status | Type::Event | Type::Decision))
+        {
+            return self.numbers(|line| line.agents.contains(agent));
+        }
         match kind {
-            Some(Type::Pong) => return self.pinged.pop_front().into_iter().collect(),
-            Some(Type::Handshake) => return self.shaken.pop_front().flatten().into_iter().collect(),
-            Some(Type::Status | Type::Event) if frame["content"]["queued"] != true => {
-                return self.numbers(|line| line.listens);
+            Some(Type::Status | Type::Event) => self.numbers(|line| line.listens),
+            Some(Type::Decision | Type::Proposal | Type::Broadcast) => {
+                self.numbers(|line| !line.agents.is_empty())
             }
-            _ => {}
-        }
-        let asker = correlation(frame).and_then(|id| self.asked.get(id)).copied();
-        if kind == Some(Type::Decision) {
-            let members = self.numbers(|line| !line.agents.is_empty());
-            return members.into_iter().chain(asker).collect::<BTreeSet<_>>().into_iter().collect();
-        }
-        if let Some(agent) = frame["agent"].as_str() {
-            let named = self.numbers(|line| line.agents.contains(agent));
-            if !named.is_empty() {
-                return named;
+            // Some gateways leave out whom a message is for. Only where that is clear, it is delivered.
+            Some(Type::Message | Type::Request) => {
+                let agents = self.numbers(|line| !line.agents.is_empty());
+                if agents.len() == 1 { agents } else { Vec::new() }
             }
-        }
-        match (asker, kind) {
-            (Some(asker), _) => vec![asker],
-            // Nobody asked: all agents of ours hear of it, or, if it is an error, whoever sent something last.
-            (None, Some(Type::Error)) => self.pinged.front().copied().into_iter().collect(),
-            (None, _) => self.numbers(|line| !line.agents.is_empty()),
+            _ => Vec::new(),
         }
     }
 
     fn numbers(&self, wanted: impl Fn(&Extension) -> bool) -> Vec<LineNumber> {
         self.lines.iter().filter(|(_, line)| wanted(line)).map(|(number, _)| *number).collect()
     }
+
+    /// The gateway has completed the handshake: agents and subscriptions are sent to it again.
+    fn on_ready(&mut self, fence: FenceKind, client_id: Option<String>, out: &mut Out) {
+        self.phase = Phase::Ready { fence, client_id };
+        self.lines.retain(|_, line| !line.outlet.is_closed());
+        let standing = self.lines.values().flat_map(|line| line.standing.values().cloned());
+        let frames: Vec<Value> = standing.map(Value::Object).collect();
+        for frame in frames {
+            self.transmit(None, &frame, false, out);
+        }
+    }
+
+    fn on_frame(&mut self, mut frame: Value) {
+        let lines = &self.lines;
+        let is_ours = |agent: &str| lines.values().any(|line| line.agents.contains(agent));
+        let audience = match self.outstanding.sort(&mut frame, is_ours) {
+            Match::Fences(notified) => {
+                for number in notified {
+                    self.deliver(number, pong());
+                }
+                return;
+            }
+            Match::Ignored => return,
+            Match::News => self.audience(&frame),
+            // A decision is for the members, too.
+            Match::Line(asker) if frame["type"] == Type::Decision.name() => {
+                let members = self.audience(&frame).into_iter().chain([asker]);
+                members.collect::<BTreeSet<_>>().into_iter().collect()
+            }
+            Match::Line(asker) => vec![asker],
+        };
+        for number in audience {
+            self.deliver(number, frame.clone());
+        }
+    }
 }
 
 impl Extension {
+    fn new(outlet: Outlet) -> Self {
+        Self { outlet, standing: HashMap::new(), agents: BTreeSet::new(), listens: false }
+    }
+
     /// Notes what the gateway must be told again after a reconnect.
     fn remember(&mut self, kind: Option<Type>, frame: &Value) {
         let key = match (kind, frame["from"].as_str(), frame["content"]["channel"].as_str()) {
@@ -167,89 +214,96 @@ impl Extension {
     }
 }
 
-/// Whether a frame of that type is answered under its correlation.
-fn asks(kind: Option<Type>) -> bool {
-    use Type::{Auth, Broadcast, Discovery, Message, Proposal, Request, Subscribe, Workspace};
-    matches!(kind, Some(Message | Request | Proposal | Broadcast | Discovery | Workspace | Subscribe | Auth))
+/// Whether receivers of a frame of that type see who sent it.
+fn names_sender(kind: Option<Type>) -> bool {
+    matches!(kind, Some(Type::Message | Type::Request | Type::Broadcast | Type::Proposal))
+}
+
+/// What notifies a line that the gateway has dealt with what it sent.
+fn pong() -> Value {
+    json!({"type": Type::Pong.name()})
+}
+
+/// Whether the gateway refuses our token. The reference gateway gives errors a name and no code.
+fn is_denied(frame: &Value) -> bool {
+    let denied = [ErrorCode::AuthFailed, ErrorCode::TokenExpired].map(ErrorCode::parts);
+    let (code, name) = (&frame["content"]["code"], &frame["content"]["error"]);
+    frame["type"] == Type::Error.name()
+        && denied.iter().any(|(number, denied)| *code == *number || *name == *denied)
 }
 
 impl Conversation for Liaison {
     type Command = Order;
 
     fn on_open(&mut self, _: Instant, out: &mut Out) {
-        let capabilities = json!({"version": PROTOCOL_VERSION});
-        let hello =
-            json!({"type": "handshake", "content": {"action": "advertise", "capabilities": capabilities}});
-        out.send(hello.to_string());
-        self.shaken.push_back(None);
-        if let Some(token) = &self.token {
-            out.send(json!({"type": "auth", "content": {"token": token}}).to_string());
+        self.outstanding = Outstanding::default();
+        for frame in opening::greeting(self.token.as_deref()) {
+            out.send(frame.to_string());
         }
-        self.lines.retain(|_, line| !line.outlet.is_closed());
-        for line in self.lines.values() {
-            for fields in line.standing.values() {
-                let frame = Value::Object(fields.clone());
-                if frame["type"] == Type::Handshake.name() {
-                    self.shaken.push_back(None);
-                }
-                out.send(frame.to_string());
-            }
-        }
+        self.phase = Phase::Opening(Opening::default());
     }
 
     fn on_text(&mut self, text: &str, _: Instant, out: &mut Out) {
         let Ok(frame) = serde_json::from_str::<Value>(text) else {
-            tracing::warn!(gateway = self.name, "a frame that is no JSON");
+            tracing::warn!(gateway = self.name, "the gateway sent a frame that is not JSON");
             return;
         };
-        let code = frame["content"]["code"].as_u64().unwrap_or_default();
-        let is_denied = |refused: ErrorCode| u64::from(refused.parts().0) == code;
-        if frame["type"] == Type::Error.name()
-            && (is_denied(ErrorCode::AuthFailed) || is_denied(ErrorCode::TokenExpired))
-        {
+        if is_denied(&frame) {
             out.give_up("the gateway does not take the token");
             return;
         }
-        let addressees = self.addressees(&frame);
-        // A question under the same correlation, or word that it waits, is not the answer yet.
-        let is_settling =
-            |asker: &LineNumber| addressees.contains(asker) && frame["content"]["queued"] != true;
-        if let Some(id) = correlation(&frame).filter(|id| self.asked.get(*id).is_some_and(is_settling)) {
-            self.asked.remove(id);
+        match &mut self.phase {
+            Phase::Closed => {}
+            Phase::Opening(opening) => {
+                if let Some((fence, client_id)) = opening.on_frame(&frame) {
+                    self.on_ready(fence, client_id, out);
+                }
+            }
+            Phase::Ready { .. } => self.on_frame(frame),
         }
-        for number in addressees {
-            self.deliver(number, frame.clone());
+    }
+
+    fn on_binary(&mut self, bytes: &[u8], now: Instant, out: &mut Out) {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => self.on_text(text, now, out),
+            Err(_) => tracing::warn!(gateway = self.name, "the gateway sent a frame that is not JSON"),
         }
     }
 
     fn on_command(&mut self, order: Order, _: Instant, out: &mut Out) {
         match order {
             Order::Open { number, outlet } => {
-                let line =
-                    Extension { outlet, standing: HashMap::new(), agents: BTreeSet::new(), listens: false };
-                self.lines.insert(number, line);
+                self.lines.insert(number, Extension::new(outlet));
             }
-            Order::Send { number, fields, fenced } => {
-                self.send(number, fields, out);
-                // At once, so that no error can come before somebody waits for the echo.
-                if fenced {
-                    self.send(number, ping(), out);
-                }
-            }
+            Order::Send { number, fields, fenced } => self.send(number, fields, fenced, out),
             Order::HangUp { number } => self.hang_up(number, out),
         }
     }
 
+    fn is_ready(&self) -> bool {
+        matches!(self.phase, Phase::Ready { .. })
+    }
+
+    fn on_closing(&mut self, parting: &Parting, out: &mut Out) {
+        let reason = match parting {
+            Parting::Close { code: close_code::GOING_AWAY, .. } => "shutdown",
+            Parting::Close { code: close_code::POLICY, .. } => "timeout",
+            _ => "error",
+        };
+        out.send(wire::disconnect(reason).to_string());
+    }
+
     fn on_end(&mut self, _: Instant) {
+        self.phase = Phase::Closed;
         let refusal = Refusal::new(ErrorCode::ConnectionReset, "the connection to the gateway was lost");
-        for (id, number) in std::mem::take(&mut self.asked) {
+        let (questions, notified) = self.outstanding.take_all();
+        for (number, id) in questions {
             self.deliver(number, wire::error(&refusal, Some(&id), now_ms()));
         }
-        for number in std::mem::take(&mut self.pinged) {
+        for number in notified {
             self.deliver(number, wire::error(&refusal, None, now_ms()));
-            self.deliver(number, json!({"type": "pong"}));
+            self.deliver(number, pong());
         }
-        self.shaken.clear();
     }
 }
 

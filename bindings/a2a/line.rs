@@ -13,6 +13,7 @@ use super::driver::{GatewayHandle, Input, Stopped};
 use super::liaison::{LineNumber, Order};
 use super::machine::Arrival;
 use super::outlet::{Delivery, outlet};
+use super::owner::Owner;
 use crate::peering::{Link, LinkDown};
 
 /// Why a line cannot be used.
@@ -38,11 +39,12 @@ enum FarEnd {
 }
 
 impl Line {
-    /// A line to the gateway of this server.
-    pub(crate) async fn here(gateway: &GatewayHandle) -> Result<Self, LineError> {
+    /// A line to the gateway of this server, for a principal's script.
+    pub(crate) async fn here(gateway: &GatewayHandle, principal: &str) -> Result<Self, LineError> {
         // Nobody looks at the token: an outlet that is overrun is dropped, and the line ends after what it holds.
         let (outlet, deliveries_rx) = outlet(CancellationToken::new());
-        let arrival = Arrival { is_local: true, ..Arrival::default() };
+        let arrival =
+            Arrival { is_local: true, owner: Owner::Principal(principal.to_owned()), ..Arrival::default() };
         let id = gateway.open(arrival, outlet).await?;
         let far_end = FarEnd::Here { gateway: gateway.clone(), id };
         Ok(Self { far_end, deliveries_rx })

@@ -3,8 +3,10 @@
 //! Everybody is a connection here, a socket or a script, so that both are held to the same rules. Time is a
 //! parameter, and the disk is behind the [`Sessions`] trait. What becomes of each type is in the files beside this one.
 
+mod access;
 mod control;
 mod deliberation;
+mod ownership;
 mod routing;
 mod service;
 
@@ -17,6 +19,7 @@ use super::auth::Token;
 use super::codes::{ErrorCode, Refusal};
 use super::content::{Body, Channel};
 use super::correlation::Correlations;
+use super::owner::Owner;
 use super::parked::Parked;
 use super::rate::{Bucket, Rate};
 use super::registry::Registry;
@@ -49,6 +52,10 @@ pub(crate) struct Settings {
     pub(crate) clients_max: usize,
     pub(crate) rate: Rate,
     pub(crate) triad: Rules,
+    /// Whether names and sessions belong to all principals together.
+    pub(crate) shared: bool,
+    /// The principals that own configured agents, by the agents' names.
+    pub(crate) owners: HashMap<String, String>,
     /// Names and roles.
     pub(crate) agents: Vec<(String, String)>,
     /// What is said of where the agents live.
@@ -58,15 +65,23 @@ pub(crate) struct Settings {
 }
 
 /// Who is at the other end of a new connection.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Arrival {
     pub(crate) client_id: String,
+    /// Whom its agents belong to, where the gateway has no token of its own.
+    pub(crate) owner: Owner,
     /// A script of this server: it has shown its token to the server already, and is counted there.
     pub(crate) is_local: bool,
     /// A token that came with the connection.
     pub(crate) token: Option<String>,
     /// The agent that it wants to be.
     pub(crate) agent: Option<String>,
+}
+
+impl Default for Arrival {
+    fn default() -> Self {
+        Self { client_id: String::new(), owner: Owner::local(), is_local: false, token: None, agent: None }
+    }
 }
 
 /// What the machine wants done.
@@ -81,6 +96,8 @@ pub(crate) enum Effect {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) client_id: String,
+    /// Whether the connection had authenticated.
+    pub(crate) is_granted: bool,
     pub(crate) kind: &'static str,
     pub(crate) id: Option<String>,
     pub(crate) from: Option<String>,
@@ -125,12 +142,10 @@ impl Turn<'_> {
 /// Whether a connection may do anything yet.
 #[derive(Debug)]
 enum Access {
-    Granted,
+    /// Until its token expires, if that does.
+    Granted { until_ms: Option<u64> },
     /// It has until then to show its token, and will then be the agents that it said it is.
-    AwaitingToken {
-        until_ms: u64,
-        claims: Vec<Claim>,
-    },
+    AwaitingToken { until_ms: u64, claims: Vec<Claim> },
 }
 
 /// An agent that somebody wants to be.
@@ -147,6 +162,8 @@ const CLAIMS_MAX: usize = 16;
 struct Connection {
     client_id: String,
     is_local: bool,
+    /// Whom its agents belong to; known once it has shown its token.
+    owner: Option<Owner>,
     access: Access,
     bucket: Bucket,
     /// The channels it listens to, and of which agents; `None` means all.
@@ -207,11 +224,15 @@ impl Gateway {
         }
         let is_open = arrival.is_local || self.settings.token.is_none();
         let until_ms = turn.now_ms.saturating_add(self.settings.auth_ms_max);
-        let access =
-            if is_open { Access::Granted } else { Access::AwaitingToken { until_ms, claims: Vec::new() } };
+        let access = if is_open {
+            Access::Granted { until_ms: None }
+        } else {
+            Access::AwaitingToken { until_ms, claims: Vec::new() }
+        };
         let connection = Connection {
             client_id: arrival.client_id.clone(),
             is_local: arrival.is_local,
+            owner: is_open.then_some(arrival.owner),
             access,
             bucket: Bucket::full(self.settings.rate, turn.now_ms),
             subscriptions: HashMap::new(),
@@ -232,9 +253,9 @@ impl Gateway {
         self.on_decoded(id, Envelope::of_fields(fields), turn);
     }
 
-    /// A binary frame came in. It is no JSON text, and the connection lives on.
+    /// A binary frame came in that is not text. The connection lives on.
     pub(crate) fn on_binary(&mut self, id: ConnectionId, turn: &mut Turn<'_>) {
-        let refusal = Refusal::new(ErrorCode::InvalidJson, "only text frames are spoken here");
+        let refusal = Refusal::new(ErrorCode::InvalidJson, "expected JSON in UTF-8");
         self.on_decoded(id, Err(Unreadable { refusal, correlation_id: None }), turn);
     }
 
@@ -259,10 +280,7 @@ impl Gateway {
 
     /// When something is due.
     pub(crate) fn wake_at_ms(&self) -> Option<u64> {
-        let tokens = self.connections.values().filter_map(|connection| match &connection.access {
-            Access::AwaitingToken { until_ms, .. } => Some(*until_ms),
-            Access::Granted => None,
-        });
+        let tokens = self.connections.values().filter_map(|connection| connection.access.until_ms());
         let somebody_waits = !self.correlations.is_empty() || !self.parked.is_empty();
         let housekeeping = somebody_waits.then(|| self.housekept_ms.saturating_add(HOUSEKEEPING_MS));
         tokens.chain(self.triad.next_deadline_ms()).chain(housekeeping).min()
@@ -273,22 +291,11 @@ impl Gateway {
         for decision in self.triad.expire(turn.now_ms) {
             self.decide(&decision, turn);
         }
-        for id in self.late_for_their_token(turn.now_ms) {
-            let refusal = Refusal::new(ErrorCode::ConnectionTimeout, "no token in time");
-            let fault = Fault { refusal, closes_with: Some(close_code::UNAUTHORIZED) };
-            self.conclude(id, Err(fault), None, turn);
-        }
+        self.end_without_access(turn);
         if turn.now_ms >= self.housekept_ms.saturating_add(HOUSEKEEPING_MS) {
             self.housekept_ms = turn.now_ms;
             self.keep_house(turn);
         }
-    }
-
-    fn late_for_their_token(&self, now_ms: u64) -> Vec<ConnectionId> {
-        let late = self.connections.iter().filter(|(_, connection)| {
-            matches!(connection.access, Access::AwaitingToken { until_ms, .. } if until_ms <= now_ms)
-        });
-        late.map(|(id, _)| *id).collect()
     }
 
     /// Whether a connection has sent too much.
@@ -302,12 +309,18 @@ impl Gateway {
     }
 
     fn on_decoded(&mut self, id: ConnectionId, decoded: Result<Envelope, Unreadable>, turn: &mut Turn<'_>) {
-        if !self.connections.contains_key(&id) {
-            return;
-        }
+        let Some(connection) = self.connections.get(&id) else { return };
         let client_id = self.client_id(id);
-        let mut record =
-            Record { client_id, kind: "unreadable", id: None, from: None, agent: None, outcome: "ok" };
+        let is_granted = matches!(connection.access, Access::Granted { .. });
+        let mut record = Record {
+            client_id,
+            is_granted,
+            kind: "unreadable",
+            id: None,
+            from: None,
+            agent: None,
+            outcome: "ok",
+        };
         let (acted, correlation_id) = match decoded {
             Err(Unreadable { refusal, correlation_id }) => {
                 let refusal = self.check_rate(id, turn.now_ms).err().unwrap_or(refusal);
@@ -347,11 +360,7 @@ impl Gateway {
 
     fn act(&mut self, id: ConnectionId, mut envelope: Envelope, turn: &mut Turn<'_>) -> Result<(), Fault> {
         self.check_rate(id, turn.now_ms)?;
-        let is_granted =
-            self.connections.get(&id).is_some_and(|connection| matches!(connection.access, Access::Granted));
-        if !is_granted && !envelope.kind.is_free() {
-            return Err(Refusal::new(ErrorCode::AuthRequired, "show your token first").into());
-        }
+        self.check_access(id, envelope.kind, turn.now_ms)?;
         // From here on every frame has an id.
         envelope.id.get_or_insert_with(|| format!("msg-{}", self.next_number()));
         let correlation_id = envelope.metadata.correlation_id.clone();
@@ -395,36 +404,6 @@ impl Gateway {
 
     fn client_id(&self, id: ConnectionId) -> String {
         self.connections.get(&id).map_or_else(String::new, |connection| connection.client_id.clone())
-    }
-
-    /// Who a frame is from: the agent or client that it says, if that is true or nobody's.
-    fn sender(&self, id: ConnectionId, claimed: Option<&str>) -> Result<String, Refusal> {
-        let denied = |message: String| Err(Refusal::new(ErrorCode::PermissionDenied, message));
-        let names = self.registry.names_of(id);
-        let client_id = self.client_id(id);
-        match claimed {
-            None => Ok(match names.as_slice() {
-                [only] => only.clone(),
-                _ => client_id,
-            }),
-            Some(name) if names.iter().any(|own| own == name) || name == client_id => Ok(name.to_owned()),
-            Some(name) if !names.is_empty() || name == wire::GATEWAY => {
-                denied(format!("this connection is not {}", wire::cut(name)))
-            }
-            Some(name) if self.registry.seat(name).is_some() || self.clients.contains_key(name) => {
-                denied(format!("{} is somebody else", wire::cut(name)))
-            }
-            Some(name) => super::content::agent_name(name.to_owned()),
-        }
-    }
-
-    /// Which of its agents a connection speaks for; `only` says what others may not do.
-    fn agent_of(&self, id: ConnectionId, claimed: Option<&str>, only: &str) -> Result<String, Refusal> {
-        let sender = self.sender(id, claimed)?;
-        if self.registry.seat(&sender) != Some(id) {
-            return Err(Refusal::new(ErrorCode::PermissionDenied, only));
-        }
-        Ok(sender)
     }
 }
 

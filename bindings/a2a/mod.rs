@@ -3,6 +3,7 @@
 //! The rules are a pure machine (`machine.rs`) on a thread of its own (`driver.rs`), to which sockets (`endpoint.rs`) and
 //! scripts are the same: connections that send frames.
 
+mod answer_limit;
 mod answers;
 mod auth;
 mod codes;
@@ -22,10 +23,12 @@ mod liaison;
 mod line;
 mod machine;
 mod outlet;
+mod owner;
 mod parked;
 mod party;
 mod rate;
 mod registry;
+mod remote_names;
 mod sessions;
 #[cfg(test)]
 mod testing;
@@ -77,10 +80,10 @@ pub fn open(setup: &Setup<'_>) -> Result<Opened, String> {
         remotes.insert(name, remote);
         background.push(keep_up);
     }
-    let desk = Desk::new(gateway, remotes);
+    let desk = Desk::new(gateway, remotes, config.shared);
     let mut handlers = handlers::handlers(&desk);
     handlers.extend(council::handlers(&desk));
-    Ok(Opened { handlers, mounts, background })
+    Ok(Opened { handlers, mounts, background, ..Opened::default() })
 }
 
 fn dialled(name: &str, config: GatewayConfig) -> (Remote, Background) {

@@ -3,11 +3,12 @@
 //!
 //! A registered agent and a subscription live as long as their function; a party without one lives for one call.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::answer_limit::{AnswerLimit, Verdict};
 use super::answers::{self, Outcome};
 use super::codes::ErrorCode;
 use super::correspondence::{Correspondence, Sorted, correlation};
@@ -51,6 +52,7 @@ pub(crate) fn start(line: Line, script: Option<Script>, stop: CancellationToken)
         script,
         inbox: Parked::default(),
         calls: JoinSet::new(),
+        answer_limit: AnswerLimit::default(),
     };
     tokio::spawn(party.run(errands_rx, stop));
     errands_tx
@@ -62,6 +64,7 @@ struct Party {
     script: Option<Script>,
     inbox: Parked<Value>,
     calls: JoinSet<Option<Map<String, Value>>>,
+    answer_limit: AnswerLimit,
 }
 
 enum Happening {
@@ -78,7 +81,7 @@ impl Party {
             let acted = match happening {
                 Happening::Errand(errand) => self.undertake(errand).await,
                 Happening::Frame(frame) => self.take(frame).await,
-                Happening::Answer(Some(fields)) => self.line.send(fields, false).await.is_ok(),
+                Happening::Answer(Some(fields)) => self.answer(fields).await,
                 Happening::Answer(None) => true,
                 Happening::End => break,
             };
@@ -112,6 +115,10 @@ impl Party {
             let _ = upshot_tx.send(Err("too many messages wait for an answer".to_owned()));
             return true;
         }
+        if self.answer_limit.count(&fields) != Verdict::Send {
+            let _ = upshot_tx.send(Err("too many answers under one correlation".to_owned()));
+            return true;
+        }
         let frame = Value::Object(fields.clone());
         let sent = self.line.send(fields, !wants_answer).await;
         if let Err(error) = sent {
@@ -126,6 +133,19 @@ impl Party {
             (_, id) => self.correspondence.pinged(id, upshot_tx),
         }
         true
+    }
+
+    /// Sends what the function returned.
+    async fn answer(&mut self, mut fields: Map<String, Value>) -> bool {
+        fields.entry("id").or_insert_with(|| json!(format!("msg-{}", uuid::Uuid::new_v4())));
+        match self.answer_limit.count(&fields) {
+            Verdict::Send => self.line.send(fields, false).await.is_ok(),
+            Verdict::Refuse => {
+                tracing::warn!(answer = ?fields.get("agent"), "too many answers under one correlation");
+                self.line.send(answers::overrun(fields), false).await.is_ok()
+            }
+            Verdict::Drop => true,
+        }
     }
 
     async fn take(&mut self, frame: Value) -> bool {
@@ -173,7 +193,8 @@ impl Party {
         while self.calls.len() < at_once
             && let Some(frame) = self.inbox.pop()
         {
-            self.calls.spawn(call(script.clone(), frame));
+            let is_last = self.answer_limit.ends_with(&frame);
+            self.calls.spawn(call(script.clone(), frame, is_last));
         }
     }
 }
@@ -185,7 +206,8 @@ async fn gone(function: Option<FunctionRef>) {
     }
 }
 
-async fn call(script: Script, frame: Value) -> Option<Map<String, Value>> {
+/// Calls the function. What it returns is the answer, unless `is_last`: then none is due.
+async fn call(script: Script, frame: Value, is_last: bool) -> Option<Map<String, Value>> {
     let outcome = match script.function.call(vec![from_plain(frame.clone())], 0).await {
         Ok(value) => match to_plain(value) {
             Ok(value) => Outcome::Returned(value),
@@ -193,5 +215,5 @@ async fn call(script: Script, frame: Value) -> Option<Map<String, Value>> {
         },
         Err(error) => Outcome::Threw(error.own_message().to_owned()),
     };
-    answers::answer(&script.agent?, &frame, outcome)
+    answers::answer(&script.agent?, &frame, outcome).filter(|_| !is_last)
 }

@@ -4,6 +4,10 @@
 //! one that was archived is `archive/session-{id}.jsonl`, and its id is not used again. Names that could lead out of
 //! a workspace are refused before any path is made of them.
 
+mod aside;
+mod owner;
+mod transfer;
+
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io;
@@ -15,7 +19,9 @@ use serde_json::{Value, json};
 use super::codes::{ErrorCode, Refusal};
 use super::content::Archived;
 use super::journal::{JOURNAL_BYTES_MAX, Journal, is_marked, write_new};
+use super::owner::Owner;
 use super::wire::is_agent_name;
+use owner::Owners;
 
 /// The file of the sessions that live.
 const JOURNAL: &str = "session.jsonl";
@@ -58,6 +64,8 @@ pub(crate) enum SessionError {
         "sessionId: expected letters, digits and - _ . : @, at most {SESSION_ID_BYTES_MAX}, not beginning with a dot"
     )]
     BadId,
+    #[error("data: line {line}: expected an entry with timestamp, role, content and id")]
+    BadLine { line: usize },
     #[error("Session exists already: {0}")]
     Exists(String),
     #[error("the agent's workspace is full: archive or delete sessions")]
@@ -73,7 +81,9 @@ impl From<SessionError> for Refusal {
             SessionError::Expired(_) => ErrorCode::SessionExpired,
             SessionError::Locked => ErrorCode::SessionLocked,
             SessionError::Corrupt { .. } => ErrorCode::SessionCorrupt,
-            SessionError::BadId | SessionError::Exists(_) => ErrorCode::InvalidContent,
+            SessionError::BadId | SessionError::Exists(_) | SessionError::BadLine { .. } => {
+                ErrorCode::InvalidContent
+            }
             SessionError::Full | SessionError::Io(_) => ErrorCode::AgentError,
         };
         Self::new(code, error.to_string())
@@ -118,6 +128,16 @@ pub(crate) trait Sessions {
     fn archive(&mut self, agent: &str, which: &Archived, now_ms: u64) -> Result<usize, SessionError>;
     /// Forgets a session.
     fn delete(&mut self, agent: &str, session_id: &str) -> Result<(), SessionError>;
+    /// The lines of a session as they stand in its file.
+    fn export(&mut self, agent: &str, session_id: &str) -> Result<String, SessionError>;
+    /// Makes lines a new session of an agent, and says how many there were.
+    fn import(&mut self, agent: &str, session_id: &str, lines: &str) -> Result<usize, SessionError>;
+    /// Whom the sessions of an agent belong to, if there are any.
+    fn owner(&self, agent: &str) -> Result<Option<Owner>, SessionError>;
+    /// Remembers whom the sessions of an agent belong to.
+    fn set_owner(&mut self, agent: &str, owner: &Owner) -> Result<(), SessionError>;
+    /// Whether an agent has sessions.
+    fn holds_any(&self, agent: &str) -> bool;
 }
 
 /// Sessions in the folder `agents` of a state folder.
@@ -127,6 +147,7 @@ pub(crate) struct DiskSessions {
     durability: Durability,
     journal_bytes_max: u64,
     open: HashMap<String, OpenJournal>,
+    owners: Owners,
 }
 
 #[derive(Debug)]
@@ -139,7 +160,13 @@ impl DiskSessions {
     /// A store below `state`, which is made at need.
     pub(crate) fn new(state: &Path, durability: Durability) -> Self {
         let journal_bytes_max = JOURNAL_BYTES_MAX;
-        Self { root: state.join("agents"), durability, journal_bytes_max, open: HashMap::new() }
+        Self {
+            root: state.join("agents"),
+            durability,
+            journal_bytes_max,
+            open: HashMap::new(),
+            owners: Owners::default(),
+        }
     }
 
     /// What must be done before anybody hears of what was appended.
@@ -262,13 +289,6 @@ impl DiskSessions {
         Ok(())
     }
 
-    /// Nobody chose the session of messages that name none, so nobody would think of archiving it before it is full.
-    fn set_default_aside(&mut self, agent: &str, now_ms: u64) -> Result<(), SessionError> {
-        let entries = self.existing(agent, SESSION_DEFAULT)?;
-        self.archive_one(agent, &format!("{SESSION_DEFAULT}-{now_ms}"), &entries)?;
-        self.remove(agent, &[SESSION_DEFAULT.to_owned()])
-    }
-
     /// The live sessions with their entries, in the order of their ids.
     fn live(&mut self, agent: &str) -> Result<BTreeMap<String, Vec<Value>>, SessionError> {
         let mut sessions: BTreeMap<String, Vec<Value>> = BTreeMap::new();
@@ -357,6 +377,26 @@ impl Sessions for DiskSessions {
     fn delete(&mut self, agent: &str, session_id: &str) -> Result<(), SessionError> {
         self.existing(agent, session_id)?;
         self.remove(agent, &[session_id.to_owned()])
+    }
+
+    fn export(&mut self, agent: &str, session_id: &str) -> Result<String, SessionError> {
+        self.export_lines(agent, session_id)
+    }
+
+    fn import(&mut self, agent: &str, session_id: &str, lines: &str) -> Result<usize, SessionError> {
+        self.import_lines(agent, session_id, lines)
+    }
+
+    fn owner(&self, agent: &str) -> Result<Option<Owner>, SessionError> {
+        self.read_owner(agent)
+    }
+
+    fn set_owner(&mut self, agent: &str, owner: &Owner) -> Result<(), SessionError> {
+        self.write_owner(agent, owner)
+    }
+
+    fn holds_any(&self, agent: &str) -> bool {
+        self.is_filled(agent)
     }
 }
 

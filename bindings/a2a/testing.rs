@@ -1,6 +1,11 @@
-//! A folder for a test, gone with it.
+//! What tests share: a folder that is gone with its test, and tokens.
 
 use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::hmac;
+use serde_json::Value;
 
 /// A folder of its own below the system's temporary one.
 pub(crate) struct Folder(PathBuf);
@@ -22,4 +27,12 @@ impl Drop for Folder {
         // A folder that stays behind spoils no other test.
         let _ = std::fs::remove_dir_all(&self.0);
     }
+}
+
+/// A JWT that was signed with HS256.
+pub(crate) fn jwt(secret: &str, header: &Value, claims: &Value) -> String {
+    let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+    let signed = format!("{}.{}", part(header), part(claims));
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
+    format!("{signed}.{}", URL_SAFE_NO_PAD.encode(hmac::sign(&key, signed.as_bytes())))
 }

@@ -319,6 +319,11 @@ pub(crate) fn error(refusal: &Refusal, correlation_id: Option<&str>, now_ms: u64
     frame
 }
 
+/// What either side says before it closes the connection.
+pub(crate) fn disconnect(reason: &str) -> Value {
+    json!({"type": Type::Disconnect.name(), "content": {"reason": reason}})
+}
+
 /// Puts the correlation where the clients of both kinds look for it.
 pub(crate) fn correlate(frame: &mut Value, id: &str) {
     if !frame["metadata"].is_object() {

@@ -95,7 +95,13 @@ mod tests {
 
     fn session() -> SessionId {
         let name = |text: &str| text.to_owned();
-        SessionId { agent: name("default"), channel: name("w"), account: name("a"), peer: name("main") }
+        SessionId {
+            principal: name("p"),
+            agent: name("default"),
+            channel: name("w"),
+            account: name("a"),
+            peer: name("main"),
+        }
     }
 
     #[test]

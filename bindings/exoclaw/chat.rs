@@ -28,7 +28,7 @@ pub(super) async fn serve(
     chat: &ChatSendParams,
     report: &Report,
 ) -> Result<(), ClientGone> {
-    match begin(gateway, chat).await {
+    match begin(gateway, &principal, chat).await {
         Ok(begun) => begun.answer(gateway, principal, chat, report).await,
         Err(refused) => report.answer(Err(refused.to_string())).await,
     }
@@ -42,9 +42,13 @@ struct Begun {
     _ours: SessionGuard,
 }
 
-async fn begin(gateway: &Gateway, chat: &ChatSendParams) -> Result<Begun, RequestError> {
+async fn begin(
+    gateway: &Gateway,
+    principal: &Principal,
+    chat: &ChatSendParams,
+) -> Result<Begun, RequestError> {
     let origin = chat.origin();
-    let session = gateway.session(&origin)?;
+    let session = gateway.session(&origin, principal)?;
     gateway.store.touch(session.clone(), now_seconds()).await?;
     let ours = gateway.locks.lock(&session).await;
     let agent = gateway.agent(&session, &origin)?;

@@ -40,6 +40,10 @@ pub(super) struct Serve {
     pub(super) policy: Policy,
     /// Whether the methods that the specification lists as future are served.
     pub(super) extensions: bool,
+    /// Whether all principals share agents, sessions and facts.
+    pub(super) shared: bool,
+    /// The principals that may answer for agents of scripts, by the agents' ids.
+    pub(super) owners: BTreeMap<String, String>,
     pub(super) strict_routing: bool,
     pub(super) routes: Vec<Rule>,
     pub(super) agents: BTreeMap<String, ModelAgent>,
@@ -55,6 +59,8 @@ impl Default for Serve {
             token: None,
             policy: Policy::default(),
             extensions: true,
+            shared: false,
+            owners: BTreeMap::new(),
             strict_routing: false,
             routes: Vec::new(),
             agents: BTreeMap::new(),

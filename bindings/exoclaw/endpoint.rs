@@ -117,7 +117,7 @@ impl Conversation for Connection {
         self.apply(effects, out);
     }
 
-    fn on_binary(&mut self, out: &mut Out) {
+    fn on_binary(&mut self, _: &[u8], _: Instant, out: &mut Out) {
         let effects = self.machine.on_binary();
         self.apply(effects, out);
     }

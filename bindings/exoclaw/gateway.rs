@@ -1,6 +1,6 @@
 //! What the connections of the gateway share: who its agents are, what it remembers, and what it may use of the server.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -26,6 +26,9 @@ use crate::quota::Quotas;
 
 /// The principal of those who come with the gateway's token.
 const GUEST: &str = "exoclaw";
+
+/// The namespace of all principals, where they share what is kept.
+const SHARED: &str = "";
 
 /// Whoever answers the messages of a session.
 pub(super) enum Agent {
@@ -62,6 +65,9 @@ pub(super) struct Gateway {
     /// Turns that an agent is told with a message.
     pub(super) window: usize,
     pub(super) keeps_facts: bool,
+    is_shared: bool,
+    /// The principals that may answer for agents of scripts, by the agents' ids.
+    owners: BTreeMap<String, String>,
     pub(super) scripts: ScriptAgents,
     pub(super) store: Store,
     pub(super) locks: SessionLocks,
@@ -79,16 +85,25 @@ impl Gateway {
     /// Opens the store and reads what the agents are; paths start at `folder`.
     pub(super) fn open(serve: Serve, folder: &Path) -> Result<Self, String> {
         let path = serve.memory.path.map(|path| folder.join(path));
-        let store = Store::open(path.as_deref()).map_err(|error| error.to_string())?;
+        let token: Option<Arc<str>> = serve.token.filter(|token| !token.is_empty()).map(Arc::from);
+        let guest = || Arc::new(Principal::new(GUEST, serve.policy, Quotas::default()));
+        let guest = token.is_some().then(guest);
+        // What was kept before sessions had principals belongs to the one that all clients were.
+        let former = match &guest {
+            _ if serve.shared => SHARED.to_owned(),
+            Some(guest) => guest.name.clone(),
+            None => Principal::anonymous().name,
+        };
+        let store = Store::open(path.as_deref(), &former).map_err(|error| error.to_string())?;
         let mut models = HashMap::new();
         for (id, agent) in serve.agents {
             models.insert(id, Arc::new(model_agent(agent, folder)?));
         }
-        let token: Option<Arc<str>> = serve.token.filter(|token| !token.is_empty()).map(Arc::from);
-        let guest = || Arc::new(Principal::new(GUEST, serve.policy, Quotas::default()));
         Ok(Self {
-            guest: token.is_some().then(guest),
+            guest,
             token,
+            is_shared: serve.shared,
+            owners: serve.owners,
             methods: if serve.extensions { Methods::Extended } else { Methods::Core },
             budgets: serve.budgets,
             window: serve.memory.window,
@@ -120,9 +135,25 @@ impl Gateway {
         self.models.contains_key(agent)
     }
 
-    /// Whose session a message belongs to.
-    pub(super) fn session(&self, origin: &Origin) -> Result<SessionId, RequestError> {
-        self.router.session(origin).ok_or_else(|| RequestError::Refused(no_agent(origin)))
+    /// The session that a principal's message belongs to.
+    pub(super) fn session(&self, origin: &Origin, principal: &Principal) -> Result<SessionId, RequestError> {
+        self.router
+            .session(origin, self.namespace(principal))
+            .ok_or_else(|| RequestError::Refused(no_agent(origin)))
+    }
+
+    /// What the sessions and facts of a principal's clients are kept under.
+    pub(super) fn namespace<'a>(&self, principal: &'a Principal) -> &'a str {
+        if self.is_shared { SHARED } else { &principal.name }
+    }
+
+    /// Makes an agent of scripts a principal's, unless it is another's.
+    pub(super) async fn claim(&self, agent: &str, principal: &Principal) -> Result<bool, StoreError> {
+        match self.owners.get(agent) {
+            _ if self.is_shared => Ok(true),
+            Some(owner) => Ok(*owner == principal.name),
+            None => self.store.claim(agent.to_owned(), principal.name.clone()).await,
+        }
     }
 
     /// Who answers in a session.
@@ -147,8 +178,9 @@ impl Gateway {
     }
 
     /// `status`.
-    pub(super) async fn status(&self) -> Result<Value, RequestError> {
-        let (tools, sessions) = (self.tools().await?, self.store.count_sessions().await?);
+    pub(super) async fn status(&self, principal: &Principal) -> Result<Value, RequestError> {
+        let namespace = self.namespace(principal).to_owned();
+        let (tools, sessions) = (self.tools().await?, self.store.count_sessions(namespace).await?);
         Ok(json!({"version": VERSION, "plugins": tools.len(), "sessions": sessions}))
     }
 

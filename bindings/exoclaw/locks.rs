@@ -75,7 +75,13 @@ mod tests {
 
     fn session(peer: &str) -> SessionId {
         let name = |text: &str| text.to_owned();
-        SessionId { agent: name("default"), channel: name("w"), account: name("a"), peer: name(peer) }
+        SessionId {
+            principal: name("p"),
+            agent: name("default"),
+            channel: name("w"),
+            account: name("a"),
+            peer: name(peer),
+        }
     }
 
     #[tokio::test]

@@ -89,12 +89,13 @@ pub fn open(setup: &Setup<'_>) -> Result<Opened, String> {
     let config = Config::deserialize(setup.config).map_err(|error| error.to_string())?;
     let Config { serve, gateways } = config;
     let places = Places::of(&serve);
+    let policies = vec![("/serve/policy", serve.policy.clone())];
     let gateway = Arc::new(Gateway::open(serve, setup.folder)?);
     let (gateways, mut background) = Gateways::new(gateways);
     let attached = Arc::clone(&gateway);
     background.push(Background::new(move |host| async move { attached.attach(host) }));
     let mounts = places.mounts(&gateway);
-    Ok(Opened { handlers: handlers(&gateway, Arc::new(gateways)), mounts, background })
+    Ok(Opened { handlers: handlers(&gateway, Arc::new(gateways)), mounts, background, policies })
 }
 
 /// Where the gateway is reached.
@@ -164,5 +165,10 @@ async fn register(gateway: Arc<Gateway>, input: AgentInput, call: Call) -> Resul
     }
     let on_chat = call.function(&input.on_chat);
     let on_chat = on_chat.ok_or_else(|| invalid("expected onChat to be a function".to_owned()))?;
+    gateway.scripts.check(&input.id, &call)?;
+    if !gateway.claim(&input.id, &call.session.principal).await? {
+        let message = format!("the agent `{}` belongs to another principal", input.id);
+        return Err(BindingError::of_kind(Kind::PermissionDenied, message));
+    }
     gateway.scripts.register(&input.id, on_chat, &call)
 }

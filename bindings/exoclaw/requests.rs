@@ -22,13 +22,13 @@ pub(super) async fn serve(
     let outcome = match call {
         Call::ChatSend(params) => return chat::serve(gateway, principal, &params, report).await,
         Call::Ping => Ok(json!("pong")),
-        Call::Status => gateway.status().await,
+        Call::Status => gateway.status(&principal).await,
         Call::PluginList => plugins(gateway).await,
-        Call::ChatHistory(params) => history(gateway, params).await,
-        Call::SessionList(params) => sessions(gateway, params).await,
-        Call::SessionClear(origin) => clear(gateway, &origin).await,
-        Call::BudgetStatus(origin) => budget(gateway, origin.as_ref()).await,
-        Call::MemorySearch(params) => search(gateway, params).await,
+        Call::ChatHistory(params) => history(gateway, &principal, params).await,
+        Call::SessionList(params) => sessions(gateway, &principal, params).await,
+        Call::SessionClear(origin) => clear(gateway, &principal, &origin).await,
+        Call::BudgetStatus(origin) => budget(gateway, &principal, origin.as_ref()).await,
+        Call::MemorySearch(params) => search(gateway, &principal, params).await,
     };
     report.answer(outcome.map_err(|error| error.to_string())).await
 }
@@ -37,8 +37,12 @@ async fn plugins(gateway: &Gateway) -> Result<Value, RequestError> {
     Ok(gateway.tools().await?.into_iter().map(|name| json!({"name": name})).collect())
 }
 
-async fn history(gateway: &Gateway, params: ChatHistoryParams) -> Result<Value, RequestError> {
-    let session = gateway.session(&params.origin)?;
+async fn history(
+    gateway: &Gateway,
+    principal: &Principal,
+    params: ChatHistoryParams,
+) -> Result<Value, RequestError> {
+    let session = gateway.session(&params.origin, principal)?;
     let turns = gateway.store.turns(session.clone(), params.limit.get()).await?;
     let messages: Vec<Value> = turns
         .into_iter()
@@ -51,8 +55,12 @@ async fn history(gateway: &Gateway, params: ChatHistoryParams) -> Result<Value, 
     Ok(json!({"session": session.to_string(), "messages": messages}))
 }
 
-async fn sessions(gateway: &Gateway, params: SessionListParams) -> Result<Value, RequestError> {
-    let listed = gateway.store.sessions(params.limit.get()).await?;
+async fn sessions(
+    gateway: &Gateway,
+    principal: &Principal,
+    params: SessionListParams,
+) -> Result<Value, RequestError> {
+    let listed = gateway.store.sessions(gateway.namespace(principal).to_owned(), params.limit.get()).await?;
     let described = listed.into_iter().map(|listed| {
         let mut entry = json!(listed.session);
         entry["session"] = json!(listed.session.to_string());
@@ -65,15 +73,19 @@ async fn sessions(gateway: &Gateway, params: SessionListParams) -> Result<Value,
 }
 
 /// Waits for the chat under way, whose turn would come back otherwise.
-async fn clear(gateway: &Gateway, origin: &Origin) -> Result<Value, RequestError> {
-    let session = gateway.session(origin)?;
+async fn clear(gateway: &Gateway, principal: &Principal, origin: &Origin) -> Result<Value, RequestError> {
+    let session = gateway.session(origin, principal)?;
     let _ours = gateway.locks.lock(&session).await;
     let cleared = gateway.store.clear(session.clone()).await?;
     Ok(json!({"session": session.to_string(), "cleared": cleared}))
 }
 
-async fn budget(gateway: &Gateway, origin: Option<&Origin>) -> Result<Value, RequestError> {
-    let session = origin.map(|origin| gateway.session(origin)).transpose()?;
+async fn budget(
+    gateway: &Gateway,
+    principal: &Principal,
+    origin: Option<&Origin>,
+) -> Result<Value, RequestError> {
+    let session = origin.map(|origin| gateway.session(origin, principal)).transpose()?;
     let used = gateway.store.used(session.clone(), now_seconds()).await?;
     let budgets = &gateway.budgets;
     let scope = |used: u64, limit: Option<u64>| json!({"used": used, "limit": limit});
@@ -86,8 +98,13 @@ async fn budget(gateway: &Gateway, origin: Option<&Origin>) -> Result<Value, Req
     Ok(status)
 }
 
-async fn search(gateway: &Gateway, params: MemorySearchParams) -> Result<Value, RequestError> {
-    let known = gateway.store.facts(params.channel, params.account).await?;
+async fn search(
+    gateway: &Gateway,
+    principal: &Principal,
+    params: MemorySearchParams,
+) -> Result<Value, RequestError> {
+    let known =
+        gateway.store.facts(gateway.namespace(principal).to_owned(), params.channel, params.account).await?;
     let mut found = facts::matching(known, &params.query);
     found.truncate(params.limit.get());
     Ok(json!(found))

@@ -56,8 +56,8 @@ impl Router {
         Self { rules, is_strict }
     }
 
-    /// The session of a message; `None` if there is no agent for it.
-    pub(crate) fn session(&self, origin: &Origin) -> Option<SessionId> {
+    /// The session of a principal's message; `None` if there is no agent for it.
+    pub(crate) fn session(&self, origin: &Origin, principal: &str) -> Option<SessionId> {
         let mut best: Option<&Rule> = None;
         for rule in self.rules.iter().filter(|rule| rule.fits(origin)) {
             if best.is_none_or(|best| rule.weight() > best.weight()) {
@@ -70,6 +70,7 @@ impl Router {
             None => AGENT_DEFAULT.to_owned(),
         };
         Some(SessionId {
+            principal: principal.to_owned(),
             agent,
             channel: origin.channel.clone(),
             account: origin.account.clone(),
@@ -86,6 +87,9 @@ pub(crate) fn no_agent(origin: &Origin) -> String {
 /// A conversation of one peer with one agent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub(crate) struct SessionId {
+    /// Whose clients talk there. Not part of the key that is shown: each principal sees its own sessions only.
+    #[serde(skip)]
+    pub(crate) principal: String,
     pub(crate) agent: String,
     pub(crate) channel: String,
     pub(crate) account: String,
@@ -115,7 +119,7 @@ mod tests {
     }
 
     fn agent(router: &Router, origin: &Origin) -> String {
-        router.session(origin).unwrap().agent
+        router.session(origin, "p").unwrap().agent
     }
 
     #[test]
@@ -149,13 +153,13 @@ mod tests {
     #[test]
     fn a_strict_router_has_no_agent_of_last_resort() {
         let from = origin("w", "a", "main");
-        assert_eq!(Router::new(Vec::new(), true).session(&from), None);
+        assert_eq!(Router::new(Vec::new(), true).session(&from, "p"), None);
         assert_eq!(no_agent(&from), "no agent configured for w:a:main");
     }
 
     #[test]
     fn the_key_is_made_of_agent_channel_account_and_peer() {
-        let session = Router::default().session(&origin("w", "a", "main")).unwrap();
+        let session = Router::default().session(&origin("w", "a", "main"), "p").unwrap();
         assert_eq!(session.to_string(), "default:w:a:main");
     }
 
@@ -163,7 +167,7 @@ mod tests {
     fn colons_do_not_let_sessions_collide() {
         let router = Router::default();
         let (one, other) =
-            (router.session(&origin("w", "a:b", "c")), router.session(&origin("w", "a", "b:c")));
+            (router.session(&origin("w", "a:b", "c"), "p"), router.session(&origin("w", "a", "b:c"), "p"));
         assert_ne!(one, other);
     }
 
@@ -178,7 +182,7 @@ mod tests {
             }).collect();
             let [channel, account, peer, guild, team] = given;
             let from = Origin { channel, account, peer, guild: Some(guild), team: Some(team) };
-            let agent = Router::new(rules.clone(), false).session(&from).unwrap().agent;
+            let agent = Router::new(rules.clone(), false).session(&from, "p").unwrap().agent;
             let fitting: Vec<&Rule> = rules.iter().filter(|rule| rule.fits(&from)).collect();
             match rules.iter().find(|rule| rule.agent == agent) {
                 None => prop_assert!(fitting.is_empty()),

@@ -41,8 +41,11 @@ pub(crate) struct Store {
 
 impl Store {
     /// Opens a file, or makes a store that lives as long as its handles.
-    pub(crate) fn open(path: Option<&Path>) -> Result<Self, StoreError> {
-        Ok(Self { database: Database::open("exoclaw", path, tables::prepare)? })
+    /// What an older file holds becomes that of the principal `former`.
+    pub(crate) fn open(path: Option<&Path>, former: &str) -> Result<Self, StoreError> {
+        Ok(Self {
+            database: Database::open("exoclaw", path, |connection| tables::prepare(connection, former))?,
+        })
     }
 
     /// A message for the session came in.
@@ -61,7 +64,7 @@ impl Store {
             .run(move |connection| {
                 Ok(Context {
                     turns: tables::turns(connection, &session, window)?,
-                    facts: tables::facts(connection, &session.channel, &session.account)?,
+                    facts: tables::facts(connection, &session.principal, &session.channel, &session.account)?,
                     used: tables::used(connection, Some(&session), seconds)?,
                 })
             })
@@ -102,14 +105,14 @@ impl Store {
         self.database.run(move |connection| tables::clear(connection, &session)).await
     }
 
-    /// How many sessions there are.
-    pub(crate) async fn count_sessions(&self) -> Result<u64, StoreError> {
-        self.database.run(|connection| tables::count_sessions(connection)).await
+    /// How many sessions a principal has.
+    pub(crate) async fn count_sessions(&self, principal: String) -> Result<u64, StoreError> {
+        self.database.run(move |connection| tables::count_sessions_of(connection, &principal)).await
     }
 
-    /// The sessions used last, the newest first.
-    pub(crate) async fn sessions(&self, limit: usize) -> Result<Vec<Listed>, StoreError> {
-        self.database.run(move |connection| tables::sessions(connection, limit)).await
+    /// The sessions of a principal that were used last, the newest first.
+    pub(crate) async fn sessions(&self, principal: String, limit: usize) -> Result<Vec<Listed>, StoreError> {
+        self.database.run(move |connection| tables::sessions(connection, &principal, limit)).await
     }
 
     /// What was used, in all and by a session.
@@ -117,8 +120,18 @@ impl Store {
         self.database.run(move |connection| tables::used(connection, session.as_ref(), seconds)).await
     }
 
-    /// What is known of an account, the newest first.
-    pub(crate) async fn facts(&self, channel: String, account: String) -> Result<Vec<Fact>, StoreError> {
-        self.database.run(move |connection| tables::facts(connection, &channel, &account)).await
+    /// Makes an agent a principal's; false if it is another's and has sessions.
+    pub(crate) async fn claim(&self, agent: String, principal: String) -> Result<bool, StoreError> {
+        self.database.run(move |connection| tables::claim(connection, &agent, &principal)).await
+    }
+
+    /// What is known of a principal's account, the newest first.
+    pub(crate) async fn facts(
+        &self,
+        principal: String,
+        channel: String,
+        account: String,
+    ) -> Result<Vec<Fact>, StoreError> {
+        self.database.run(move |connection| tables::facts(connection, &principal, &channel, &account)).await
     }
 }

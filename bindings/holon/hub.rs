@@ -23,8 +23,9 @@ pub(super) struct Served {
     pub(super) handler: FunctionRef,
     /// Where functions are put that the handler is given.
     pub(super) natives: Natives,
-    /// The session that it belongs to.
+    /// The session that it belongs to, and its principal.
     pub(super) session: String,
+    pub(super) principal: String,
 }
 
 /// What answers a method.
@@ -43,6 +44,8 @@ pub(super) enum ServeError {
     BadName,
     #[error("more than {METHODS_MAX} methods are served")]
     TooMany,
+    #[error("the method {0:?} belongs to another principal")]
+    Foreign(String),
 }
 
 /// What all connections of the package share.
@@ -50,14 +53,20 @@ pub(super) enum ServeError {
 pub(super) struct Hub {
     scripts: Mutex<HashMap<String, Served>>,
     bindings: HashMap<String, String>,
+    /// The principals whose scripts alone may serve a method.
+    owners: HashMap<String, String>,
     /// How long a handler may take.
     pub(super) handler_max: Duration,
     host: OnceLock<Host>,
 }
 
 impl Hub {
-    pub(super) fn new(bindings: HashMap<String, String>, handler_max: Duration) -> Arc<Self> {
-        Arc::new(Self { scripts: Mutex::default(), bindings, handler_max, host: OnceLock::new() })
+    pub(super) fn new(
+        bindings: HashMap<String, String>,
+        owners: HashMap<String, String>,
+        handler_max: Duration,
+    ) -> Arc<Self> {
+        Arc::new(Self { scripts: Mutex::default(), bindings, owners, handler_max, host: OnceLock::new() })
     }
 
     /// The server is up.
@@ -74,6 +83,9 @@ impl Hub {
     pub(super) fn serve(&self, method: &str, served: Served) -> Result<(), ServeError> {
         if method.trim().is_empty() || method.len() > METHOD_BYTES_MAX {
             return Err(ServeError::BadName);
+        }
+        if self.owners.get(method).is_some_and(|owner| *owner != served.principal) {
+            return Err(ServeError::Foreign(method.to_owned()));
         }
         let mut scripts = self.scripts.lock();
         let is_taken = scripts
@@ -121,12 +133,13 @@ mod tests {
         let (requests_tx, requests_rx) = mpsc::channel(1);
         let link = HostLink { requests_tx, releases: Releases::default() };
         let handler = FunctionRef::new("host:1".to_owned(), link);
-        (Served { handler, natives: Natives::default(), session: session.to_owned() }, requests_rx)
+        let (session, principal) = (session.to_owned(), format!("principal of {session}"));
+        (Served { handler, natives: Natives::default(), session, principal }, requests_rx)
     }
 
     fn hub() -> Arc<Hub> {
         let bindings = HashMap::from([("shop.v1.Shop/Order".to_owned(), "getOrder".to_owned())]);
-        Hub::new(bindings, Duration::from_secs(1))
+        Hub::new(bindings, HashMap::new(), Duration::from_secs(1))
     }
 
     #[test]

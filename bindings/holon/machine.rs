@@ -168,7 +168,10 @@ impl<W> Machine<W> {
                 self.on_response(&id, outcome, now).into_iter().collect()
             }
             Ok(Envelope::Bare { id }) => match self.on_response(&id, Ok(Value::Null), now) {
-                Some(Effect::Warn(Warning::UnknownResponse)) => {
+                // An id of our kind is an answer that came too late, to a connection before this one.
+                Some(Effect::Warn(Warning::UnknownResponse))
+                    if self.terms.role == Role::Client || self.our_number(&id).is_none() =>
+                {
                     self.on_invalid(Some(id), "neither method nor result nor error")
                 }
                 effect => effect.into_iter().collect(),
@@ -176,7 +179,12 @@ impl<W> Machine<W> {
             Err(Fault::Malformed) => {
                 vec![Effect::Warn(Warning::MalformedJson), Effect::Close(1002, "malformed JSON")]
             }
-            Err(Fault::Invalid { id, why }) => self.on_invalid(id, why),
+            Err(Fault::Invalid { id: Some(id), is_response: true, why })
+                if self.terms.role == Role::Endpoint =>
+            {
+                self.on_invalid_response(&id, why, now)
+            }
+            Err(Fault::Invalid { id, why, .. }) => self.on_invalid(id, why),
         }
     }
 
@@ -224,6 +232,14 @@ impl<W> Machine<W> {
             _ if number < self.heartbeat_next => Some(Effect::Warn(Warning::DuplicateResponse)),
             _ => Some(Effect::Warn(Warning::UnknownResponse)),
         }
+    }
+
+    /// Fails the request that it answers. It is never answered itself: under its id the peer may have a request of
+    /// its own in flight.
+    fn on_invalid_response(&mut self, id: &str, why: &str, now: Instant) -> Vec<Effect<W>> {
+        let status = Status::new(wire::INTERNAL, format!("malformed response: {why}"));
+        let settled = self.on_response(id, Err(status), now);
+        [Effect::Warn(Warning::InvalidEnvelope)].into_iter().chain(settled).collect()
     }
 
     /// An endpoint tells whoever can be told; a client hangs up, as the specification has it.

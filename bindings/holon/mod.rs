@@ -21,7 +21,7 @@ use crate::peering::{Background, Link, LinkSettings, Mount, link};
 use crate::rpc::Kind;
 use crate::transport::Dial;
 use endpoint::{Command, Desk, HolonEndpoint, SUBPROTOCOL, Talk};
-use hub::{Hub, Served};
+use hub::{Hub, ServeError, Served};
 use machine::{Role, Terms};
 
 /// Requests of ours that may wait on one connection unless the configuration says otherwise: as many as the real
@@ -52,6 +52,9 @@ struct Config {
     /// Methods that a binding of the server answers.
     #[serde(default)]
     methods: HashMap<String, String>,
+    /// The principals whose scripts alone may serve a method.
+    #[serde(default)]
+    owners: HashMap<String, String>,
     #[serde(default = "call_ms_default")]
     handler_ms: u64,
     message_bytes_max: Option<usize>,
@@ -119,7 +122,7 @@ type Peers = Arc<BTreeMap<String, Peer>>;
 pub fn open(setup: &Setup<'_>) -> Result<Opened, String> {
     let config = Config::deserialize(setup.config).map_err(|error| error.to_string())?;
     let served_max = config.requests_max.unwrap_or(SERVED_DEFAULT);
-    let hub = Hub::new(config.methods, Duration::from_millis(config.handler_ms));
+    let hub = Hub::new(config.methods, config.owners, Duration::from_millis(config.handler_ms));
     let mut background = vec![{
         let hub = Arc::clone(&hub);
         Background::new(move |host| async move { hub.started(host) })
@@ -136,7 +139,7 @@ pub fn open(setup: &Setup<'_>) -> Result<Opened, String> {
     let mount = Mount::web_socket("/holon", endpoint);
     let mut mounts = vec![mount.clone()];
     mounts.extend(config.listen.map(|listen| mount.on(listen)));
-    Ok(Opened { handlers: handlers(&hub, &Arc::new(peers)), mounts, background })
+    Ok(Opened { handlers: handlers(&hub, &Arc::new(peers)), mounts, background, ..Opened::default() })
 }
 
 fn dialled(name: &str, config: PeerConfig, served_max: usize, hub: &Arc<Hub>) -> (Peer, Background) {
@@ -173,8 +176,16 @@ fn handlers(hub: &Arc<Hub>, peers: &Peers) -> Handlers {
 async fn serve(hub: Arc<Hub>, input: ServeInput, call: Call) -> Result<(), BindingError> {
     let wrong = || BindingError::of_kind(Kind::InvalidInput, "handler: expected a function");
     let handler = call.function(&input.handler).ok_or_else(wrong)?;
-    let served = Served { handler, natives: call.natives.clone(), session: call.session.id.clone() };
-    Ok(hub.serve(&input.method, served)?)
+    let served = Served {
+        handler,
+        natives: call.natives.clone(),
+        session: call.session.id.clone(),
+        principal: call.session.principal.name.clone(),
+    };
+    hub.serve(&input.method, served).map_err(|error| match error {
+        ServeError::Foreign(_) => BindingError::of_kind(Kind::PermissionDenied, error.to_string()),
+        ServeError::Taken(_) | ServeError::BadName | ServeError::TooMany => error.into(),
+    })
 }
 
 async fn unserve(hub: Arc<Hub>, input: UnserveInput, call: Call) -> Result<bool, BindingError> {

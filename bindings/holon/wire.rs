@@ -59,20 +59,25 @@ pub(super) enum Fault {
     /// Not one JSON text.
     Malformed,
     /// JSON, but no envelope; with its id if that can be used.
-    Invalid { id: Option<String>, why: &'static str },
+    Invalid { id: Option<String>, is_response: bool, why: &'static str },
 }
 
 /// Reads a frame.
 pub(super) fn read(text: &str) -> Result<Envelope, Fault> {
     let value: Value = serde_json::from_str(text).map_err(|_| Fault::Malformed)?;
     let Value::Object(mut fields) = value else {
-        return Err(Fault::Invalid { id: None, why: "the envelope must be an object" });
+        return Err(Fault::Invalid { id: None, is_response: false, why: "the envelope must be an object" });
     };
+    // Ids are counted for each direction, so what tries to be a response must not be taken for a request.
+    let has = |field: &str| fields.contains_key(field);
+    let is_response = !has("method") && (has("result") || has("error"));
     let id = match fields.remove("id") {
         Some(Value::String(id)) if !id.trim().is_empty() => id,
-        Some(_) | None => return Err(Fault::Invalid { id: None, why: "id must be a non-empty string" }),
+        Some(_) | None => {
+            return Err(Fault::Invalid { id: None, is_response, why: "id must be a non-empty string" });
+        }
     };
-    shape(id.clone(), fields).map_err(|why| Fault::Invalid { id: Some(id), why })
+    shape(id.clone(), fields).map_err(|why| Fault::Invalid { id: Some(id), is_response, why })
 }
 
 fn shape(id: String, mut fields: Map<String, Value>) -> Result<Envelope, &'static str> {

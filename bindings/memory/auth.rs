@@ -175,6 +175,11 @@ fn public_key(did: &str) -> Result<Vec<u8>, AuthError> {
     }
 }
 
+/// Whether a name is that of an identity: somebody can have its key.
+pub(super) fn is_identity(name: &str) -> bool {
+    public_key(name).is_ok()
+}
+
 /// A key that signs for a principal.
 pub(super) struct Identity {
     pair: Ed25519KeyPair,

@@ -144,8 +144,9 @@ impl Client {
         }
         let Some((key, purpose)) = self.requests.remove(request_id) else { return };
         let is_opening = matches!(purpose, Purpose::Open);
-        if let Ok(ok) = &result {
-            self.note_challenge(ok);
+        // A refusal uses the challenge up as well, and may carry the next one.
+        if let Some(outcome) = message.get("ok").or_else(|| message.get("error")) {
+            self.note_challenge(outcome);
         }
         if matches!(&result, Err(error) if is_opening && error.is_retriable()) {
             out.close(1000, "the challenge was used up");
@@ -272,6 +273,10 @@ impl Conversation for Client {
         let Some((key, replica)) = self.replica(&at, number) else { return ask.refuse(full()) };
         replica.take(ask);
         self.want(key, out);
+    }
+
+    fn is_ready(&self) -> bool {
+        matches!(self.phase, Phase::Live { .. })
     }
 
     fn wake_at(&self) -> Option<Instant> {

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::access::{Access, EVERYONE};
 use super::auth::Identity;
 use super::endpoint::Admission;
 use super::hub::StoreSettings;
-use super::machine::Access;
+use super::names::is_space_name;
 use super::store::Durability;
 
 /// Bytes of the secret that the identities of principals follow from.
@@ -29,6 +30,8 @@ pub(super) struct Config {
     pub(super) authentication: Authentication,
     pub(super) audience: Option<String>,
     pub(super) modern_cell_rep: Option<bool>,
+    #[serde(default)]
+    pub(super) gate: GateName,
     #[serde(default)]
     pub(super) access: HashMap<String, AccessLists>,
     pub(super) listen: Option<String>,
@@ -64,11 +67,44 @@ pub(super) enum Authentication {
     Trusted,
 }
 
+/// What a connection needs before it can open anything.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum GateName {
+    /// A token of the server, where it has tokens.
+    #[default]
+    Server,
+    /// Nothing: its openings are signed.
+    Signature,
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AccessLists {
-    read: Option<HashSet<String>>,
-    write: Option<HashSet<String>>,
+    read: Option<Vec<String>>,
+    write: Option<Vec<String>>,
+}
+
+impl AccessLists {
+    /// The lists with the identities of principals in place of their names.
+    fn resolve(&self, space: &str, secret: &[u8]) -> Result<Access, String> {
+        if self.read.is_none() && self.write.is_none() {
+            return Err(format!("access.{space}: expected a list `read`, `write`, or both"));
+        }
+        let identity = |name: &String| match name.as_str() {
+            "" => Err(format!("access.{space}: expected a DID, the name of a principal, or `{EVERYONE}`")),
+            EVERYONE => Ok(name.clone()),
+            did if did.starts_with("did:") => Ok(name.clone()),
+            principal => {
+                let identity = Identity::of_principal(secret, principal).ok_or("the secret makes no key")?;
+                Ok(identity.did().to_owned())
+            }
+        };
+        let resolve = |list: &Option<Vec<String>>| {
+            list.as_ref().map(|list| list.iter().map(identity).collect::<Result<HashSet<_>, _>>()).transpose()
+        };
+        Ok(Access { read: resolve(&self.read)?, write: resolve(&self.write)? })
+    }
 }
 
 /// A server that scripts may reach by its name.
@@ -93,22 +129,48 @@ pub(super) enum PeerDialect {
 
 impl Config {
     pub(super) fn read(config: &Value) -> Result<Self, String> {
-        Self::deserialize(config).map_err(|error| error.to_string())
+        let config = Self::deserialize(config).map_err(|error| error.to_string())?;
+        if config.gate == GateName::Signature && config.authentication == Authentication::Trusted {
+            return Err("gate `signature` with authentication `trusted` would let everybody in unchecked: \
+                        use gate `server`, or authentication `signed`"
+                .to_owned());
+        }
+        Ok(config)
     }
 
-    pub(super) fn store_settings(&self, folder: &Path) -> StoreSettings {
+    /// Says in the log what the settings give up.
+    pub(super) fn warn_of_openness(&self) {
+        if self.gate == GateName::Signature {
+            tracing::warn!(
+                "memory: gate is `signature`: any key can keep spaces here without a token of the server"
+            );
+        }
+        if self.authentication == Authentication::Trusted {
+            tracing::warn!("memory: authentication is `trusted`: every connection has all spaces");
+        }
+    }
+
+    /// The spaces that are the same for the scripts of all principals.
+    pub(super) fn shared_spaces(&self) -> SharedSpaces {
+        SharedSpaces(self.access.keys().cloned().collect())
+    }
+
+    pub(super) fn store_settings(&self, folder: &Path, secret: &[u8]) -> Result<StoreSettings, String> {
         let durability = match self.durability {
             DurabilityName::Full => Durability::Full,
             DurabilityName::Normal => Durability::Normal,
         };
         let access = self.access.iter().map(|(space, lists)| {
-            (space.clone(), Access { read: lists.read.clone(), write: lists.write.clone() })
+            if !is_space_name(space) {
+                return Err(format!("access: {space:?} cannot be the name of a space"));
+            }
+            Ok((space.clone(), lists.resolve(space, secret)?))
         });
-        StoreSettings {
+        Ok(StoreSettings {
             folder: self.store.as_ref().map(|store| folder.join(store).join(LAYOUT)),
             durability,
-            access: access.collect(),
-        }
+            access: access.collect::<Result<_, String>>()?,
+        })
     }
 
     pub(super) fn admission(&self, secret: &[u8]) -> Result<Admission, String> {
@@ -128,6 +190,16 @@ impl Config {
             (None, Some(store)) => kept_secret(&folder.join(store)),
             (None, None) => new_secret(),
         }
+    }
+}
+
+/// The spaces that `access` says something of.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SharedSpaces(HashSet<String>);
+
+impl SharedSpaces {
+    pub(super) fn contains(&self, space: &str) -> bool {
+        self.0.contains(space) || self.0.contains(EVERYONE)
     }
 }
 

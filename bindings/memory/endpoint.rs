@@ -9,9 +9,10 @@ use super::codec::{Data, Dialect};
 use super::engine::Engine;
 use super::hub::{Job, Task};
 use super::machine::{Connection, Opening};
+use super::names::is_space_name;
 use super::outlet::{Message, Outlet, outlet};
-use super::wire::{self, Body, ClientMessage, Flags, PROTOCOLS, Request, WireError};
-use crate::peering::{Conversation, Endpoint, Out, Visit, pump};
+use super::wire::{self, Body, ClientMessage, Command, Flags, PROTOCOLS, Request, WireError};
+use crate::peering::{Conversation, Endpoint, Out, PendingRecord, Requester, Visit, pump};
 
 /// Longest message. A blob of 10 MiB is a document of 14 MiB, and must still fit.
 pub(super) const MESSAGE_BYTES_MAX: usize = 16 << 20;
@@ -36,8 +37,9 @@ pub(super) struct MemoryEndpoint {
 }
 
 impl Endpoint for MemoryEndpoint {
+    /// A browser can show a token only beside a subprotocol that is echoed; other clients offer none.
     fn subprotocol(&self) -> Option<&'static str> {
-        None
+        Some("memory")
     }
 
     fn message_bytes_max(&self) -> usize {
@@ -50,7 +52,8 @@ impl Endpoint for MemoryEndpoint {
             let mut transport = visit.transport;
             let end = visit.stop.child_token();
             let (outlet, mut messages_rx) = outlet(end.clone());
-            let mut visitor = Visitor::new(engine, admission, outlet);
+            let requester = Requester { principal: visit.principal, audit: visit.audit };
+            let mut visitor = Visitor::new(engine, admission, outlet, Some(requester));
             pump(&mut transport, &mut visitor, &mut messages_rx, &end).await;
         })
     }
@@ -72,10 +75,21 @@ pub(super) struct Visitor {
     dialect: Dialect,
     phase: Phase,
     challenge: Challenge,
+    /// Who is connected; `None` for the bindings of this server, whose calls were decided on before.
+    requester: Option<Requester>,
 }
 
+/// The effects of requests, as those of the bindings that do the same.
+const READ: &[&str] = &["read"];
+const WRITE: &[&str] = &["write"];
+
 impl Visitor {
-    pub(super) fn new(engine: Engine, admission: Arc<Admission>, outlet: Outlet) -> Self {
+    pub(super) fn new(
+        engine: Engine,
+        admission: Arc<Admission>,
+        outlet: Outlet,
+        requester: Option<Requester>,
+    ) -> Self {
         Self {
             connection: engine.connection(),
             engine,
@@ -84,6 +98,7 @@ impl Visitor {
             dialect: Dialect::Tagged,
             phase: Phase::AwaitingHello,
             challenge: challenge(),
+            requester,
         }
     }
 
@@ -131,6 +146,10 @@ impl Visitor {
 
     fn submit(&mut self, request: Request, protocol: &str, bytes: usize) -> Result<(), WireError> {
         let Request { id: request_id, space, body } = request;
+        if self.requester.is_some() && !is_space_name(&space) {
+            return Err(WireError::new("ProtocolError", "Invalid memory space identifier"));
+        }
+        let record = self.permit(&body)?;
         let outlet = self.outlet.clone();
         let task = match body {
             Body::Open { session, invocation, authorization } => {
@@ -140,12 +159,32 @@ impl Visitor {
                 Task::Open { request_id, opening, outlet, session_open: self.session_open() }
             }
             Body::InSession { session_id, command } => {
-                Task::Request { request_id, connection: self.connection, session_id, command, outlet }
+                let connection = self.connection;
+                Task::Request { request_id, connection, session_id, command, outlet, record }
             }
         };
         self.engine
             .submit(Job { space, task }, bytes)
             .map_err(|busy| WireError::new("RateLimitError", busy.to_string()).with("retryAfter", 1_u64))
+    }
+
+    /// What the policy of the connection's principal says. Of what is permitted, writes are recorded.
+    fn permit(&self, body: &Body) -> Result<Option<PendingRecord>, WireError> {
+        let (binding, effects, session) = match body {
+            Body::Open { .. } => ("memory.open", READ, ""),
+            Body::InSession { session_id, command } => match command {
+                Command::Transact { .. } => ("memory.transact", WRITE, session_id.as_str()),
+                Command::Query { .. } => ("memory.query", READ, session_id.as_str()),
+                Command::WatchSet { .. } | Command::WatchAdd { .. } => {
+                    ("memory.watch", READ, session_id.as_str())
+                }
+                Command::Ack { .. } | Command::SchedulerSnapshots => return Ok(None),
+            },
+        };
+        let Some(requester) = &self.requester else { return Ok(None) };
+        let permitted = requester.permit(binding, effects, session);
+        let record = permitted.map_err(|why| WireError::new("AuthorizationError", why))?;
+        Ok((effects == WRITE).then_some(record))
     }
 
     /// Who opens the session. A challenge that was signed is used up.

@@ -6,13 +6,15 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
+use super::access::{Access, EVERYONE};
 use super::codec::Data;
-use super::machine::{Access, Connection, Opening, Outbox, Space};
-use super::names::file_stem;
+use super::machine::{Connection, Opening, Outbox, Space};
+use super::names::{file_stem, split_script_space};
 use super::outlet::Outlet;
 use super::store::{Durability, Store};
 use super::traverse::State;
 use super::wire::{self, Command, WireError};
+use crate::peering::PendingRecord;
 
 /// Most spaces that are open on one thread: each is a file, or a database in memory.
 pub(super) const SPACES_OPEN_MAX: usize = 1024;
@@ -49,6 +51,8 @@ pub(super) enum Task {
         session_id: String,
         command: Command,
         outlet: Outlet,
+        /// Of what is recorded when it is done.
+        record: Option<PendingRecord>,
     },
     /// A connection is gone; in every space.
     Disconnected {
@@ -57,10 +61,12 @@ pub(super) enum Task {
     PutBlob {
         id: String,
         document: Data,
+        principal: Option<String>,
         reply_tx: oneshot::Sender<Result<u64, WireError>>,
     },
     GetBlob {
         id: String,
+        principal: Option<String>,
         reply_tx: oneshot::Sender<Result<State, WireError>>,
     },
 }
@@ -95,27 +101,33 @@ impl Hub {
                 self.outlets.insert(opening.connection, outlet);
                 self.open(&space, &request_id, &opening, session_open, now);
             }
-            Task::Request { request_id, connection, session_id, command, outlet } => {
+            Task::Request { request_id, connection, session_id, command, outlet, record } => {
+                let mut outbox = Outbox::new();
                 let result = match self.spaces.get_mut(&space) {
-                    Some(space) => space.request(connection, &session_id, command, now),
+                    Some(space) => space.request(connection, &session_id, command, now, &mut outbox),
                     None => Err(WireError::new("SessionError", "Session is not open on this connection")),
                 };
+                if let Some(record) = record {
+                    record.finish(result.as_ref().map_or_else(|error| error.name, |_| "ok"));
+                }
+                // What the request found out comes before its answer.
+                self.deliver(outbox);
                 outlet.send(&wire::response(&request_id, result));
             }
             Task::Disconnected { connection } => {
                 self.outlets.remove(&connection);
                 self.spaces.values_mut().for_each(|space| space.disconnected(connection, now));
             }
-            Task::PutBlob { id, document, reply_tx } => {
-                let stored = self.entered(&space).and_then(|space| space.put_blob(&id, document, now));
+            Task::PutBlob { id, document, principal, reply_tx } => {
+                let mut outbox = Outbox::new();
+                let stored = self
+                    .entered(&space)
+                    .and_then(|space| space.put_blob(&id, document, principal.as_deref(), now, &mut outbox));
+                self.deliver(outbox);
                 let _ = reply_tx.send(stored);
             }
-            Task::GetBlob { id, reply_tx } => {
-                // To be asked for what is not there makes no space.
-                let found = match self.exists(&space) {
-                    true => self.entered(&space).and_then(|space| space.blob(&id)),
-                    false => Ok(State::default()),
-                };
+            Task::GetBlob { id, principal, reply_tx } => {
+                let found = self.entered(&space).and_then(|space| space.blob(&id, principal.as_deref()));
                 let _ = reply_tx.send(found);
             }
         }
@@ -134,24 +146,25 @@ impl Hub {
     fn open(&mut self, name: &str, request_id: &str, opening: &Opening, session_open: Data, now: Instant) {
         let mut outbox = Outbox::new();
         let opened = self.entered(name).and_then(|space| space.open(opening, now, &mut outbox));
-        let opened = opened.map(|mut opened| {
-            if let Data::Map(members) = &mut opened {
-                members.insert("sessionOpen".to_owned(), session_open);
+        let opened = match opened {
+            Ok(mut opened) => {
+                if let Data::Map(members) = &mut opened {
+                    members.insert("sessionOpen".to_owned(), session_open);
+                }
+                Ok(opened)
             }
-            opened
-        });
+            // The challenge that was signed is used up all the same: the next opening needs another one.
+            Err(error) => Err(error.with("sessionOpen", session_open)),
+        };
         outbox.push((opening.connection, wire::response(request_id, opened)));
         self.deliver(outbox);
-    }
-
-    fn exists(&self, name: &str) -> bool {
-        self.spaces.contains_key(name) || self.file(name).flatten().is_some_and(|file| file.exists())
     }
 
     /// Where a space is kept, if in a file; `None` if it can be kept nowhere.
     fn file(&self, name: &str) -> Option<Option<PathBuf>> {
         let stem = file_stem(name)?;
-        Some(self.settings.folder.as_ref().map(|folder| folder.join(format!("{stem}.sqlite"))))
+        let folder = self.settings.folder.as_ref();
+        Some(folder.map(|folder| folder.join(format!("{}.sqlite", stem.display()))))
     }
 
     /// The space of that name, opened if it is not yet.
@@ -161,11 +174,22 @@ impl Hub {
                 return Err(WireError::new("RateLimitError", "too many spaces are open"));
             }
             let store = self.store(name)?;
-            let access = self.settings.access.get(name).or_else(|| self.settings.access.get("*"));
-            let space = Space::new(name.to_owned(), access.cloned().unwrap_or_default(), store, fresh);
+            let space = Space::new(name.to_owned(), self.access(name), store, fresh).map_err(|error| {
+                tracing::error!(space = name, %error, "cannot read the owner of a space");
+                WireError::new("ProtocolError", "the space cannot be opened")
+            })?;
             self.spaces.insert(name.to_owned(), space);
         }
         self.spaces.get_mut(name).ok_or_else(|| WireError::new("SessionError", "Unknown session for space"))
+    }
+
+    /// What the configuration says of a space; of the spaces of scripts it says nothing.
+    fn access(&self, name: &str) -> Access {
+        if split_script_space(name).is_some() {
+            return Access::default();
+        }
+        let access = self.settings.access.get(name).or_else(|| self.settings.access.get(EVERYONE));
+        access.cloned().unwrap_or_default()
     }
 
     fn store(&self, name: &str) -> Result<Store, WireError> {
@@ -223,8 +247,9 @@ impl Hub {
         let dirty = &self.dirty;
         self.spaces.retain(|name, space| {
             space.expire(now);
-            // A space in memory is gone when it is closed.
-            !(is_kept_in_files && space.is_deserted() && !dirty.contains(name))
+            // A space in memory is gone when it is closed, so one that was written to stays.
+            let can_close = is_kept_in_files || space.is_empty();
+            !(can_close && space.is_deserted() && !dirty.contains(name))
         });
     }
 }
@@ -263,13 +288,22 @@ mod tests {
     fn a_file_is_closed_when_the_last_session_is_gone_and_a_space_in_memory_is_not() {
         let folder = std::env::temp_dir().join(format!("scomp-hub-{}", uuid::Uuid::new_v4()));
         std::fs::create_dir_all(&folder).unwrap();
-        for (settings, left) in [
-            (StoreSettings { folder: Some(folder.clone()), ..StoreSettings::default() }, 0),
-            (StoreSettings::default(), 1),
+        let in_files = StoreSettings { folder: Some(folder.clone()), ..StoreSettings::default() };
+        for (settings, is_written, left) in [
+            (in_files.clone(), true, 0),
+            (in_files, false, 0),
+            (StoreSettings::default(), true, 1),
+            (StoreSettings::default(), false, 0),
         ] {
             let mut hub = Hub::new(settings, Instant::now);
             let (outlet, _messages_rx) = outlet(CancellationToken::new());
             open(&mut hub, "s", &outlet);
+            if is_written {
+                let (reply_tx, _reply_rx) = oneshot::channel();
+                let (id, document) = ("cid:x".to_owned(), Data::Map(Default::default()));
+                let task = Task::PutBlob { id, document, principal: None, reply_tx };
+                hub.handle(Job { space: "s".to_owned(), task }, Instant::now());
+            }
             let task = Task::Disconnected { connection: 1 };
             hub.handle(Job { space: String::new(), task }, Instant::now());
             hub.wake(Instant::now() + Duration::from_secs(29));
@@ -278,5 +312,48 @@ mod tests {
             assert_eq!(hub.spaces.len(), left);
         }
         std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn conflict_is_sent_after_the_effect_of_what_was_committed() {
+        let mut hub = Hub::new(StoreSettings::default(), Instant::now);
+        let (outlet, mut messages_rx) = outlet(CancellationToken::new());
+        let mut session_ids = Vec::new();
+        for _ in 0..2 {
+            open(&mut hub, "s", &outlet);
+            let opened = messages_rx.try_recv().unwrap().take_text();
+            let opened = super::super::codec::Dialect::Tagged.decode(&opened).unwrap();
+            let session_id = opened.get("ok").and_then(|ok| ok.get("sessionId")).and_then(Data::as_str);
+            session_ids.push(session_id.unwrap().to_owned());
+        }
+        let mut ask = |session_id: &str, kind: &str, body: serde_json::Value| {
+            let mut message = serde_json::json!({
+                "type": kind, "requestId": kind, "space": "s", "sessionId": session_id,
+            });
+            message.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
+            let Some(wire::ClientMessage::Request(request)) = wire::read(&Data::from_plain(message)) else {
+                panic!("not a request")
+            };
+            let wire::Body::InSession { session_id, command } = request.body else { panic!("no session") };
+            let (request_id, outlet) = (request.id, outlet.clone());
+            let task = Task::Request { request_id, connection: 1, session_id, command, outlet, record: None };
+            hub.handle(Job { space: "s".to_owned(), task }, Instant::now());
+        };
+        let query = serde_json::json!({"roots": [{"id": "x", "selector": {"path": [], "schema": true}}]});
+        let watches = serde_json::json!([{"id": "w", "kind": "graph", "query": query}]);
+        ask(&session_ids[0], "session.watch.set", serde_json::json!({"watches": watches}));
+        let commit = |confirmed: serde_json::Value| {
+            let operations = serde_json::json!([{"op": "set", "id": "x", "value": {"value": 1}}]);
+            let reads = serde_json::json!({"confirmed": confirmed});
+            serde_json::json!({"commit": {"localSeq": 1, "reads": reads, "operations": operations}})
+        };
+        ask(&session_ids[1], "transact", commit(serde_json::json!([])));
+        let stale = serde_json::json!([{"id": "x", "path": ["value"], "seq": 0}]);
+        ask(&session_ids[0], "transact", commit(stale));
+        let texts: Vec<String> = std::iter::from_fn(|| messages_rx.try_recv().ok())
+            .map(|mut message| message.take_text())
+            .collect();
+        let position = |word: &str| texts.iter().position(|text| text.contains(word)).unwrap();
+        assert!(position("session/effect") < position("ConflictError"), "{texts:?}");
     }
 }

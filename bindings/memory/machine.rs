@@ -4,19 +4,23 @@
 //! dirty; what the sessions are told of it is worked out later and together ([`Space::flush`]), so that a burst of
 //! commits is one message. Who watches a document is indexed: a commit costs nothing to those whom it does not touch.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
+use super::access::{Access, SpaceOwner};
+use super::auth::is_identity;
 use super::codec::{Data, object};
 use super::commit::{Commit, CommitShape};
-use super::names::{Entity, Key, Owner};
+use super::names::{Entity, Key, Owner, encode_component, split_script_space};
 use super::store::{Store, StoreError};
-use super::traverse::{Documents, State, TraverseError};
+use super::traverse::State;
 use super::watch;
 use super::wire::{self, Command, Query, Sync, WireError};
 
+mod reader;
 mod session;
 
+use reader::Reader;
 pub(super) use session::Opening;
 use session::Session;
 
@@ -38,23 +42,6 @@ pub(super) type Connection = u64;
 /// Messages to be sent, in order.
 pub(super) type Outbox = Vec<(Connection, Data)>;
 
-/// Who may do what in a space.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Access {
-    /// Identities that may read, or `*` for all; without a list all may.
-    pub(super) read: Option<HashSet<String>>,
-    /// As `read`, for writing.
-    pub(super) write: Option<HashSet<String>>,
-}
-
-impl Access {
-    fn allows(list: Option<&HashSet<String>>, space: &str, principal: Option<&str>) -> bool {
-        let Some(list) = list else { return true };
-        let listed = principal.is_some_and(|principal| list.contains(principal) || principal == space);
-        listed || list.contains("*")
-    }
-}
-
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
     since: Instant,
@@ -64,7 +51,10 @@ struct Waiting {
 /// A space and all who are in it.
 pub(super) struct Space {
     name: String,
+    /// The name by which links in its documents call it.
+    link_name: String,
     access: Access,
+    owner: SpaceOwner,
     store: Store,
     sessions: HashMap<String, Session>,
     /// The sessions that watch a document.
@@ -79,10 +69,24 @@ pub(super) struct Space {
 }
 
 impl Space {
-    pub(super) fn new(name: String, access: Access, store: Store, fresh: fn() -> String) -> Self {
-        Self {
+    pub(super) fn new(
+        name: String,
+        access: Access,
+        store: Store,
+        fresh: fn() -> String,
+    ) -> Result<Self, StoreError> {
+        let script_space = split_script_space(&name).map(|(_, space)| space.to_owned());
+        let owner = match &script_space {
+            Some(_) => SpaceOwner::Scripts,
+            None if is_identity(&name) => SpaceOwner::Identity(name.clone()),
+            None if store.seq() == 0 => SpaceOwner::Unclaimed,
+            None => SpaceOwner::Creator(store.creator()?),
+        };
+        Ok(Self {
+            link_name: script_space.unwrap_or_else(|| name.clone()),
             name,
             access,
+            owner,
             store,
             sessions: HashMap::new(),
             watchers: HashMap::new(),
@@ -90,7 +94,12 @@ impl Space {
             owed: BTreeSet::new(),
             waiting: None,
             fresh,
-        }
+        })
+    }
+
+    /// Whether nothing was ever written.
+    pub(super) fn is_empty(&self) -> bool {
+        self.store.seq() == 0
     }
 
     /// Whether nobody is here, so that its file can be closed.
@@ -105,13 +114,14 @@ impl Space {
         session_id: &str,
         command: Command,
         now: Instant,
+        outbox: &mut Outbox,
     ) -> Result<Data, WireError> {
         let session = self.sessions.get_mut(session_id).filter(|session| session.owner == Some(connection));
         let Some(session) = session else {
             return Err(WireError::new("SessionError", "Session is not open on this connection"));
         };
         match command {
-            Command::Transact { commit } => self.transact(session_id, &commit, now),
+            Command::Transact { commit } => self.transact((connection, session_id), &commit, now, outbox),
             Command::Query { query } => self.query(session_id, &query),
             Command::WatchSet { watches } => self.watch_set(session_id, &watches),
             Command::WatchAdd { watches } => self.watch_add(session_id, &watches),
@@ -125,10 +135,16 @@ impl Space {
         }
     }
 
-    fn transact(&mut self, session_id: &str, commit: &Data, now: Instant) -> Result<Data, WireError> {
+    fn transact(
+        &mut self,
+        (connection, session_id): (Connection, &str),
+        commit: &Data,
+        now: Instant,
+        outbox: &mut Outbox,
+    ) -> Result<Data, WireError> {
         let Some(session) = self.sessions.get_mut(session_id) else { return Err(unknown_session()) };
         let owner = session.identity.clone();
-        if !Access::allows(self.access.write.as_ref(), &self.name, owner.principal.as_deref()) {
+        if !self.access.may_write(&self.owner, owner.principal.as_deref()) {
             return Err(WireError::new("AuthorizationError", "this identity may not write to the space"));
         }
         let commit = Commit::from_data(commit).map_err(|error: CommitShape| transaction_error(&error))?;
@@ -139,10 +155,14 @@ impl Space {
                         self.dirty.insert(revision.key.clone(), (session_id.to_owned(), applied.seq));
                     }
                     self.owe(now);
+                    self.claim(owner.principal.as_deref(), outbox);
                 }
                 Ok(wire::receipt(&applied))
             }
             Err(error @ (StoreError::Stale(..) | StoreError::Unresolved(_))) => {
+                // What was committed before and watched here goes out first: a view that is refused is not stale.
+                self.flush_connection(connection, outbox);
+                let Some(session) = self.sessions.get_mut(session_id) else { return Err(unknown_session()) };
                 // The client waits for what it missed before it tries again: see that it gets a message.
                 session.missed.extend(commit.entities().cloned());
                 session.pending_caught_up = session.pending_caught_up.max(commit.local_seq);
@@ -157,9 +177,18 @@ impl Space {
 
     fn query(&mut self, session_id: &str, query: &Data) -> Result<Data, WireError> {
         let Some(session) = self.sessions.get(session_id) else { return Err(unknown_session()) };
+        if query.get("subscribe").and_then(Data::as_bool) == Some(true) {
+            let message = "graph.query is answered once; use session.watch.set to subscribe";
+            return Err(WireError::new("ProtocolError", message));
+        }
         let query = Query::read(query)?;
+        let last = self.store.seq();
+        if let Some(seq) = query.at_seq.filter(|seq| *seq > last) {
+            let message = format!("atSeq {seq} is beyond the last commit {last}");
+            return Err(WireError::new("QueryError", message));
+        }
         let mut reader = Reader::new(&mut self.store, &session.identity, query.at_seq);
-        let found = watch::query(&self.name, &mut reader, &query)?;
+        let found = watch::query(&self.link_name, &mut reader, &query)?;
         let entities = found.iter().map(|(entity, state)| wire::snapshot(entity, state)).collect();
         Ok(object([("serverSeq", self.store.seq().into()), ("entities", Data::List(entities))]))
     }
@@ -168,7 +197,7 @@ impl Space {
         let Some(session) = self.sessions.get_mut(session_id) else { return Err(unknown_session()) };
         let mut reader = Reader::new(&mut self.store, &session.identity, None);
         let before = session.keys();
-        let sync = session.interest.set(&self.name, &mut reader, watches)?;
+        let sync = session.interest.set(&self.link_name, &mut reader, watches)?;
         self.unindex(session_id, &before);
         self.synced(session_id, sync)
     }
@@ -176,7 +205,7 @@ impl Space {
     fn watch_add(&mut self, session_id: &str, watches: &[Data]) -> Result<Data, WireError> {
         let Some(session) = self.sessions.get_mut(session_id) else { return Err(unknown_session()) };
         let mut reader = Reader::new(&mut self.store, &session.identity, None);
-        let sync = session.interest.add(&self.name, &mut reader, watches)?;
+        let sync = session.interest.add(&self.link_name, &mut reader, watches)?;
         self.synced(session_id, sync)
     }
 
@@ -211,32 +240,52 @@ impl Space {
     }
 
     /// Stores a blob, unless it is there: its id says what is in it.
-    pub(super) fn put_blob(&mut self, id: &str, document: Data, now: Instant) -> Result<u64, WireError> {
-        if !Access::allows(self.access.write.as_ref(), &self.name, None) {
-            return Err(WireError::new("AuthorizationError", "not everybody may write to the space"));
+    pub(super) fn put_blob(
+        &mut self,
+        id: &str,
+        document: Data,
+        principal: Option<&str>,
+        now: Instant,
+        outbox: &mut Outbox,
+    ) -> Result<u64, WireError> {
+        if !self.access.may_write(&self.owner, principal) {
+            return Err(WireError::new("AuthorizationError", "this identity may not write to the space"));
         }
-        let state = self.blob(id)?;
+        let state = self.blob_state(id)?;
         if state.document.is_some() {
             return Ok(state.seq);
         }
         let commit = Commit::blob(id, document, self.store.seq());
         // A session of its own for each blob, so that the same one can be sent again.
-        let owner = Owner { principal: None, session_id: format!("blob:{id}") };
+        let owner = Owner { principal: principal.map(str::to_owned), session_id: format!("blob:{id}") };
         let applied = self.store.commit(&owner, &commit).map_err(|error| store_error(&error))?;
         for revision in applied.revisions {
             self.dirty.insert(revision.key, (String::new(), applied.seq));
         }
         self.owe(now);
+        self.claim(principal, outbox);
         Ok(applied.seq)
     }
 
     /// The document of a blob.
-    pub(super) fn blob(&mut self, id: &str) -> Result<State, WireError> {
-        if !Access::allows(self.access.read.as_ref(), &self.name, None) {
-            return Err(WireError::new("AuthorizationError", "not everybody may read the space"));
+    pub(super) fn blob(&mut self, id: &str, principal: Option<&str>) -> Result<State, WireError> {
+        if !self.access.may_read(&self.owner, principal) {
+            return Err(WireError::new("AuthorizationError", "this identity may not read the space"));
         }
+        self.blob_state(id)
+    }
+
+    fn blob_state(&mut self, id: &str) -> Result<State, WireError> {
         let key = Key { id: id.to_owned(), scope_key: "space".to_owned() };
         self.store.state(&key).map_err(|error| store_error(&error))
+    }
+
+    /// The first commit decides whose the space is. Sessions of others that were open until then end.
+    fn claim(&mut self, principal: Option<&str>, outbox: &mut Outbox) {
+        if self.owner == SpaceOwner::Unclaimed {
+            self.owner = SpaceOwner::Creator(principal.map(encode_component));
+            self.revoke_strangers(outbox);
+        }
     }
 
     /// When [`Space::flush`] is worth while if nothing more comes in, and when even if more does.
@@ -266,6 +315,20 @@ impl Space {
         }
     }
 
+    /// Tells the sessions of one connection what was written; the others wait for the flush.
+    fn flush_connection(&mut self, connection: Connection, outbox: &mut Outbox) {
+        let watchers = self.dirty.keys().filter_map(|key| self.watchers.get(key)).flatten();
+        let is_here = |session_id: &&String| {
+            self.sessions.get(*session_id).is_some_and(|session| session.owner == Some(connection))
+        };
+        let here: BTreeSet<String> = watchers.filter(is_here).cloned().collect();
+        let dirty = std::mem::take(&mut self.dirty);
+        for session_id in here {
+            self.tell(&session_id, &dirty, outbox);
+        }
+        self.dirty = dirty;
+    }
+
     fn tell(&mut self, session_id: &str, dirty: &HashMap<Key, (String, u64)>, outbox: &mut Outbox) {
         let Some(session) = self.sessions.get_mut(session_id) else { return };
         let written: Vec<Entity> = dirty.keys().filter_map(|key| session.entity(key)).collect();
@@ -291,7 +354,7 @@ impl Space {
         let mut sync = Sync::default();
         if !missed.is_empty() {
             let mut reader = Reader::new(&mut self.store, &session.identity, None);
-            match session.interest.refresh(&self.name, &mut reader, missed, is_own) {
+            match session.interest.refresh(&self.link_name, &mut reader, missed, is_own) {
                 Ok(found) => sync = found,
                 Err(error) => tracing::warn!(space = self.name, %error, "a session's watches grew too large"),
             }
@@ -331,42 +394,8 @@ fn store_error(error: &StoreError) -> WireError {
         | StoreError::Unresolved(_)
         | StoreError::Patch(_)
         | StoreError::Sqlite(_)
+        | StoreError::Folder(_)
         | StoreError::Damaged => WireError::new("TransactionError", message),
-    }
-}
-
-/// The documents of a space as one session sees them, each read once.
-pub(super) struct Reader<'a> {
-    store: &'a mut Store,
-    identity: &'a Owner,
-    at_seq: Option<u64>,
-    loaded: BTreeMap<Entity, State>,
-}
-
-impl<'a> Reader<'a> {
-    fn new(store: &'a mut Store, identity: &'a Owner, at_seq: Option<u64>) -> Self {
-        Self { store, identity, at_seq, loaded: BTreeMap::new() }
-    }
-}
-
-impl Documents for Reader<'_> {
-    fn is_named(&self, entity: &Entity) -> bool {
-        self.identity.key(entity).is_some()
-    }
-
-    fn load(&mut self, entity: &Entity) -> Result<State, TraverseError> {
-        if let Some(state) = self.loaded.get(entity) {
-            return Ok(state.clone());
-        }
-        // A scope that this session has nothing in is empty.
-        let state = match (self.identity.key(entity), self.at_seq) {
-            (None, _) => Ok(State::default()),
-            (Some(key), Some(seq)) => self.store.state_at(&key, seq),
-            (Some(key), None) => self.store.state(&key),
-        };
-        let state = state.map_err(|error| TraverseError::Store(error.to_string()))?;
-        self.loaded.insert(entity.clone(), state.clone());
-        Ok(state)
     }
 }
 

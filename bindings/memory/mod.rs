@@ -4,6 +4,7 @@
 //! documents, through the links between them, and are told when they change. Clients of the protocol are served at
 //! `/memory`; scripts reach the same spaces, and those of configured peers, through the bindings.
 
+mod access;
 mod auth;
 mod blobs;
 mod client;
@@ -31,7 +32,8 @@ use std::sync::Arc;
 
 use super::{Opened, Setup};
 use crate::peering::{Endpoint, Face, Mount, MountGate};
-use config::{Authentication, Config};
+use blobs::Blobs;
+use config::{Config, GateName};
 use endpoint::MemoryEndpoint;
 use engine::Engine;
 use peers::Peers;
@@ -44,23 +46,27 @@ pub fn open(setup: &Setup<'_>) -> Result<Opened, String> {
     let config = Config::read(setup.config)?;
     let secret = config.secret(setup.folder)?;
     let admission = config.admission(&secret)?;
-    let engine = Engine::start(&config.store_settings(setup.folder)).map_err(|error| error.to_string())?;
-    let (peers, background) = Peers::new(secret, engine.clone(), &admission, &config.peers);
-    let endpoint = MemoryEndpoint { engine: engine.clone(), admission: Arc::new(admission) };
-    let mounts = mounts(&config, engine, Arc::new(endpoint));
-    Ok(Opened { handlers: script::handlers(Arc::new(peers)), mounts, background })
+    config.warn_of_openness();
+    let settings = config.store_settings(setup.folder, &secret)?;
+    let engine = Engine::start(&settings).map_err(|error| error.to_string())?;
+    let (peers, background) = Peers::new(secret, engine.clone(), &admission, &config);
+    let peers = Arc::new(peers);
+    let blobs =
+        Blobs { engine: engine.clone(), identities: (!admission.is_trusted).then(|| Arc::clone(&peers)) };
+    let endpoint = MemoryEndpoint { engine, admission: Arc::new(admission) };
+    let mounts = mounts(&config, blobs, Arc::new(endpoint));
+    Ok(Opened { handlers: script::handlers(peers), mounts, background, ..Opened::default() })
 }
 
-fn mounts(config: &Config, engine: Engine, endpoint: Arc<dyn Endpoint>) -> Vec<Mount> {
-    // Where openings are signed, that is the check; where they are not, it is the server's tokens.
-    let gate = match config.authentication {
-        Authentication::Signed | Authentication::Strict => MountGate::Own,
-        Authentication::Trusted => MountGate::Server,
+fn mounts(config: &Config, blobs: Blobs, endpoint: Arc<dyn Endpoint>) -> Vec<Mount> {
+    let gate = match config.gate {
+        GateName::Server => MountGate::Server,
+        GateName::Signature => MountGate::Own,
     };
     let sockets = PATHS.map(|path| Mount::web_socket(path, Arc::clone(&endpoint)).gate(gate));
     let mut mounts: Vec<Mount> = sockets.into_iter().collect();
     if config.blobs {
-        let face = Face::Http(blobs::router(engine));
+        let face = Face::Http(blobs::router(blobs));
         mounts.push(Mount { listen: None, path: "/{space}/blobs".to_owned(), gate: MountGate::Server, face });
     }
     if let Some(listen) = &config.listen {

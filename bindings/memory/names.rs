@@ -1,7 +1,15 @@
 //! How spaces, scopes and sessions are named in the store. Nothing that a peer writes becomes a path.
 
+use std::path::PathBuf;
+
 /// Longest name of a space. Escaped it is three times as long, and a file name ends at 255 bytes.
 pub(super) const SPACE_BYTES_MAX: usize = 80;
+
+/// Longest principal whose name is the name of a folder; of a longer one it is a hash.
+const PRINCIPAL_BYTES_MAX: usize = 200;
+
+/// Where the spaces of scripts are, by principal.
+const PRINCIPALS_FOLDER: &str = "principals";
 
 /// Longest identifier of an entity, a session or a watch: a key in an index, not data.
 pub(super) const ID_BYTES_MAX: usize = 2048;
@@ -86,13 +94,42 @@ fn session_scope_key(principal: &str, session_id: &str) -> String {
     format!("session:{}:{}", encode_component(principal), encode_component(session_id))
 }
 
-/// The name of a space's file without its extension; `None` if the space can have none.
-pub(super) fn file_stem(space: &str) -> Option<String> {
-    let is_allowed = !space.is_empty()
+/// Whether a client may call a space that.
+pub(super) fn is_space_name(space: &str) -> bool {
+    !space.is_empty()
         && space.len() <= SPACE_BYTES_MAX
         && !matches!(space, "." | "..")
-        && !space.contains(['/', '\\', '\0']);
-    is_allowed.then(|| encode_component(space))
+        && !space.contains(['/', '\\', '\0'])
+}
+
+/// What the space of a principal's scripts is called inside: no client can say a name with a slash.
+pub(super) fn script_space(principal: &str, space: &str) -> String {
+    let encoded = encode_component(principal);
+    if encoded.len() <= PRINCIPAL_BYTES_MAX && is_folder_name(principal) {
+        return format!("{encoded}/{space}");
+    }
+    // No escaped name has `%` before a lower-case letter.
+    let hash = ring::digest::digest(&ring::digest::SHA256, principal.as_bytes());
+    let hash: String = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("%sha256-{hash}/{space}")
+}
+
+/// The principal, escaped, and the name by which its scripts know the space; `None` for any other space.
+pub(super) fn split_script_space(name: &str) -> Option<(&str, &str)> {
+    name.split_once('/')
+}
+
+fn is_folder_name(name: &str) -> bool {
+    !matches!(name, "" | "." | "..")
+}
+
+/// Where the file of a space stands in the store, without its extension; `None` if the space can have none.
+pub(super) fn file_stem(name: &str) -> Option<PathBuf> {
+    match split_script_space(name) {
+        Some((principal, space)) => (is_folder_name(principal) && is_space_name(space))
+            .then(|| PathBuf::from(PRINCIPALS_FOLDER).join(principal).join(encode_component(space))),
+        None => is_space_name(name).then(|| PathBuf::from(encode_component(name))),
+    }
 }
 
 /// As `encodeURIComponent` does it.
@@ -115,22 +152,42 @@ mod tests {
 
     #[test]
     fn a_space_is_a_file_of_its_escaped_name() {
-        assert_eq!(file_stem("did:key:z6Mk").as_deref(), Some("did%3Akey%3Az6Mk"));
-        assert_eq!(file_stem("é ü").as_deref(), Some("%C3%A9%20%C3%BC"));
-        assert_eq!(file_stem(&"a".repeat(SPACE_BYTES_MAX)).map(|stem| stem.len()), Some(SPACE_BYTES_MAX));
+        assert_eq!(file_stem("did:key:z6Mk"), Some("did%3Akey%3Az6Mk".into()));
+        assert_eq!(file_stem("é ü"), Some("%C3%A9%20%C3%BC".into()));
+        assert!(file_stem(&"a".repeat(SPACE_BYTES_MAX)).is_some());
         for refused in ["", ".", "..", "../x", "a/b", "a\\b", "a\0b", &"a".repeat(SPACE_BYTES_MAX + 1)] {
+            assert!(!is_space_name(refused), "{refused}");
+        }
+        for refused in ["", ".", "..", "../x", "/x", "a/..", "a/b/c", "a/", "a/.", "a\\b", "a\0b"] {
             assert_eq!(file_stem(refused), None, "{refused}");
         }
+    }
+
+    #[test]
+    fn script_space_is_a_file_in_the_folder_of_its_principal() {
+        let file = |principal: &str| file_stem(&script_space(principal, "team")).unwrap();
+        assert_eq!(file("ann"), PathBuf::from("principals/ann/team"));
+        assert_eq!(file("../a/b"), PathBuf::from("principals/..%2Fa%2Fb/team"));
+        assert!(file("..").to_string_lossy().starts_with("principals/%sha256-"));
+        let longest = "a".repeat(PRINCIPAL_BYTES_MAX);
+        assert_eq!(file(&longest), PathBuf::from("principals").join(&longest).join("team"));
+        let (one, two) = (file(&"a".repeat(PRINCIPAL_BYTES_MAX + 1)), file(&"b".repeat(500)));
+        assert_ne!(one, two);
+        assert!(one.to_string_lossy().starts_with("principals/%sha256-"));
+        assert_eq!(split_script_space(&script_space("ann", "team")), Some(("ann", "team")));
+        assert_eq!(split_script_space("team"), None);
     }
 
     proptest! {
         #[test]
         fn no_name_leads_out_of_its_folder(space in "\\PC{0,90}") {
-            if let Some(stem) = file_stem(&space) {
-                let path = std::path::Path::new("store").join(format!("{stem}.sqlite"));
-                prop_assert_eq!(path.components().count(), 2);
-                prop_assert!(path.starts_with("store"));
-                prop_assert!(stem.len() <= 240);
+            for (name, folders) in [(space.clone(), if space.contains('/') { 2 } else { 0 }), (script_space(&space, "x"), 2)] {
+                let Some(stem) = file_stem(&name) else { continue };
+                let components: Vec<_> = stem.components().collect();
+                prop_assert_eq!(components.len(), folders + 1);
+                let is_plain = |part: &std::path::Component<'_>| matches!(part, std::path::Component::Normal(_));
+                prop_assert!(components.iter().all(is_plain));
+                prop_assert!(components.iter().all(|part| part.as_os_str().len() <= 240));
             }
         }
     }

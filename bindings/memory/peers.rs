@@ -9,12 +9,13 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
-use super::auth::Identity;
+use super::auth::{Identity, is_identity};
 use super::client::{Ask, Client, ClientError, Manner, Mounted, Reply, Signer};
 use super::codec::{Data, Dialect};
-use super::config::{PeerConfig, PeerDialect};
+use super::config::{Config, PeerConfig, PeerDialect, SharedSpaces};
 use super::endpoint::{Admission, MESSAGE_BYTES_MAX, Visitor};
 use super::engine::Engine;
+use super::names::{is_space_name, script_space};
 use super::outlet::outlet;
 use crate::peering::{Background, Host, Link, LinkSettings, commands, link, pump};
 use crate::transport::{Dial, pair};
@@ -33,6 +34,7 @@ enum Way {
 /// All of them. Cheap to share.
 pub(super) struct Peers {
     secret: Vec<u8>,
+    shared: SharedSpaces,
     embedded: Way,
     named: BTreeMap<String, Way>,
     signers: Mutex<HashMap<String, Signer>>,
@@ -44,25 +46,42 @@ impl Peers {
         secret: Vec<u8>,
         engine: Engine,
         admission: &Admission,
-        peers: &BTreeMap<String, PeerConfig>,
+        config: &Config,
     ) -> (Self, Vec<Background>) {
         let (asks_tx, asks_rx) = commands();
         let admission = Arc::new(Admission { modern_cells: None, ..admission.clone() });
         let mut background =
             vec![Background::new(move |host| serve_embedded(engine, admission, asks_rx, host))];
         let mut named = BTreeMap::new();
-        for (name, peer) in peers {
+        for (name, peer) in &config.peers {
             let (way, work) = link(settings(name, peer), |_| Client::new(manner(peer)));
             named.insert(name.clone(), Way::Peer(way));
             background.push(work);
         }
         let signers = Mutex::default();
-        (Self { secret, embedded: Way::Embedded(asks_tx), named, signers }, background)
+        let shared = config.shared_spaces();
+        (Self { secret, shared, embedded: Way::Embedded(asks_tx), named, signers }, background)
     }
 
-    /// A space as a principal is in it.
-    pub(super) fn mounted(&self, space: &str, principal: &str) -> Result<Mounted, ClientError> {
-        Ok(Mounted { space: space.to_owned(), identity: self.signer(principal)? })
+    /// A space as a principal is in it. In the embedded store each principal has spaces of its own, but for those
+    /// that the configuration shares and those that are named after an identity. A peer decides for itself.
+    pub(super) fn mounted(
+        &self,
+        space: &str,
+        peer: Option<&str>,
+        principal: &str,
+    ) -> Result<Mounted, ClientError> {
+        if peer.is_none() && !is_space_name(space) {
+            return Err(ClientError::new("ProtocolError", "Invalid memory space identifier"));
+        }
+        let is_own = peer.is_none() && !self.shared.contains(space) && !is_identity(space);
+        let space = if is_own { script_space(principal, space) } else { space.to_owned() };
+        Ok(Mounted { space, identity: self.signer(principal)? })
+    }
+
+    /// The identity of a principal.
+    pub(super) fn identity_of(&self, principal: &str) -> Result<String, ClientError> {
+        Ok(self.signer(principal)?.did().to_owned())
     }
 
     fn signer(&self, principal: &str) -> Result<Signer, ClientError> {
@@ -122,7 +141,7 @@ async fn serve_embedded(
         let (mut near, mut far) = pair(PAIR_MESSAGES_MAX);
         let end = host.stop.child_token();
         let (outlet, mut messages_rx) = outlet(end.clone());
-        let mut visitor = Visitor::new(engine.clone(), Arc::clone(&admission), outlet);
+        let mut visitor = Visitor::new(engine.clone(), Arc::clone(&admission), outlet, None);
         tokio::join!(
             pump(&mut near, &mut client, &mut asks_rx, &end),
             pump(&mut far, &mut visitor, &mut messages_rx, &end),

@@ -9,7 +9,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::codec::Data;
-use super::path::from_pointer;
+
+mod compile;
+
+use compile::Compiler;
 
 /// Most places of all the schemas of one query or one session's watches.
 /// The schema of a large application has some thousands.
@@ -48,6 +51,8 @@ struct Node {
     items: Option<Place>,
     prefix_items: Vec<Place>,
     all_of: Vec<Place>,
+    /// What `$ref` names, and a second union: part of the place, unlike the branches of `allOf`.
+    also: Vec<Place>,
     any_of: Vec<Place>,
 }
 
@@ -104,9 +109,7 @@ impl Schemas {
         if let Some(place) = self.roots.get(&text) {
             return Ok(vec![*place]);
         }
-        let mut compiler =
-            Compiler { schemas: self, root: schema, known: HashMap::new(), pending: Vec::new() };
-        let place = compiler.compile_all(schema)?;
+        let place = Compiler::new(self, schema).compile_all(schema)?;
         self.roots.insert(text, place);
         Ok(vec![place])
     }
@@ -217,7 +220,7 @@ impl Schemas {
 
     /// Unfolds one alternative to its end; where it parts, its branches go to `open`.
     fn advance(&self, mut unfolding: Unfolding, open: &mut Vec<Unfolding>) -> Option<Conjunction> {
-        while let Some(place) = unfolding.rest.pop() {
+        while let Some((place, is_branch)) = unfolding.rest.pop() {
             let node = self.node(place)?;
             // A place that leads back to itself adds nothing.
             if !unfolding.seen.insert(place) {
@@ -225,17 +228,23 @@ impl Schemas {
             }
             match node.verdict {
                 Verdict::False => return None,
+                // Each branch of `allOf` is walked, and one that is open goes everywhere.
+                Verdict::True if is_branch => unfolding.is_everything = true,
                 Verdict::True => unfolding.is_true = true,
                 Verdict::Own => {
                     unfolding.places.insert(place);
                 }
                 Verdict::Branches => {}
             }
-            unfolding.rest.extend(&node.all_of);
+            unfolding.rest.extend(node.all_of.iter().map(|branch| (*branch, true)));
+            unfolding.rest.extend(node.also.iter().map(|place| (*place, is_branch)));
             if !node.any_of.is_empty() {
-                open.extend(node.any_of.iter().map(|branch| unfolding.with(*branch)));
+                open.extend(node.any_of.iter().map(|branch| unfolding.with((*branch, is_branch))));
                 return None;
             }
+        }
+        if unfolding.is_everything {
+            return Some(Conjunction::new());
         }
         let says_something = unfolding.is_true || !unfolding.places.is_empty();
         says_something.then(|| unfolding.places.into_iter().collect())
@@ -252,165 +261,27 @@ enum Below {
 
 #[derive(Clone)]
 struct Unfolding {
-    rest: Vec<Place>,
+    /// Places to be looked at, and whether they are within a branch of `allOf`.
+    rest: Vec<(Place, bool)>,
     places: BTreeSet<Place>,
     seen: BTreeSet<Place>,
     is_true: bool,
+    is_everything: bool,
 }
 
 impl Unfolding {
     fn new(conjunction: &Conjunction) -> Self {
         // An empty conjunction stands for "everything".
         let is_true = conjunction.is_empty();
-        Self { rest: conjunction.clone(), places: BTreeSet::new(), seen: BTreeSet::new(), is_true }
+        let rest = conjunction.iter().map(|place| (*place, false)).collect();
+        Self { rest, places: BTreeSet::new(), seen: BTreeSet::new(), is_true, is_everything: false }
     }
 
-    fn with(&self, branch: Place) -> Self {
+    fn with(&self, branch: (Place, bool)) -> Self {
         let mut unfolding = self.clone();
         unfolding.rest.push(branch);
         unfolding
     }
-}
-
-struct Compiler<'a> {
-    schemas: &'a mut Schemas,
-    root: &'a Data,
-    /// What `$ref` names, by its text: known before it is compiled, so that it can lead back to itself.
-    known: HashMap<String, Place>,
-    /// What `$ref` names and is not compiled yet. A long chain of references is a long list, not a deep recursion.
-    pending: Vec<(Place, &'a Data)>,
-}
-
-impl<'a> Compiler<'a> {
-    fn compile_all(&mut self, schema: &Data) -> Result<Place, SchemaError> {
-        let place = self.compile(schema)?;
-        while let Some((place, target)) = self.pending.pop() {
-            self.fill(place, target)?;
-        }
-        Ok(place)
-    }
-
-    fn compile(&mut self, schema: &Data) -> Result<Place, SchemaError> {
-        let place = self.reserve()?;
-        self.fill(place, schema)?;
-        Ok(place)
-    }
-
-    fn reserve(&mut self) -> Result<Place, SchemaError> {
-        let count = self.schemas.nodes.len();
-        if count >= SCHEMA_NODES_MAX {
-            return Err(SchemaError::TooLarge);
-        }
-        self.schemas.nodes.push(Node::default());
-        Place::try_from(count).map_err(|_| SchemaError::TooLarge)
-    }
-
-    fn fill(&mut self, place: Place, schema: &Data) -> Result<(), SchemaError> {
-        let node = match schema {
-            Data::Bool(true) => Node { verdict: Verdict::True, ..Node::default() },
-            Data::Bool(false) => Node { verdict: Verdict::False, ..Node::default() },
-            Data::Map(_) => self.object(schema)?,
-            Data::Null | Data::Number(_) | Data::Text(_) | Data::List(_) | Data::Tag(..) => {
-                return Err(SchemaError::NotASchema);
-            }
-        };
-        let index = usize::try_from(place).map_err(|_| SchemaError::TooLarge)?;
-        if let Some(reserved) = self.schemas.nodes.get_mut(index) {
-            *reserved = node;
-        }
-        Ok(())
-    }
-
-    fn object(&mut self, schema: &Data) -> Result<Node, SchemaError> {
-        let mut node = Node { types: types(schema), ..Node::default() };
-        if let Some(properties) = schema.get("properties").and_then(Data::as_map) {
-            let compiled = properties.iter().map(|(key, value)| Ok((key.clone(), self.compile(value)?)));
-            node.properties = Some(compiled.collect::<Result<_, SchemaError>>()?);
-        }
-        node.additional = self.optional(schema.get("additionalProperties"))?;
-        node.items = self.optional(schema.get("items"))?;
-        node.prefix_items = self.branches(schema, "prefixItems")?;
-        node.all_of = self.branches(schema, "allOf")?;
-        node.any_of = self.branches(schema, "anyOf")?;
-        let one_of = self.branches(schema, "oneOf")?;
-        if node.any_of.is_empty() {
-            node.any_of = one_of;
-        } else if !one_of.is_empty() {
-            // Two unions on one place both apply: the second goes into a place of its own.
-            let second = self.reserve()?;
-            let index = usize::try_from(second).map_err(|_| SchemaError::TooLarge)?;
-            if let Some(reserved) = self.schemas.nodes.get_mut(index) {
-                *reserved = Node { verdict: Verdict::Branches, any_of: one_of, ..Node::default() };
-            }
-            node.all_of.push(second);
-        }
-        if let Some(reference) = schema.get("$ref").and_then(Data::as_str) {
-            node.all_of.push(self.reference(reference)?);
-        }
-        node.verdict = if admits_nothing(schema) { Verdict::False } else { verdict(&node) };
-        Ok(node)
-    }
-
-    fn optional(&mut self, schema: Option<&Data>) -> Result<Option<Place>, SchemaError> {
-        schema.map(|schema| self.compile(schema)).transpose()
-    }
-
-    fn branches(&mut self, schema: &Data, keyword: &str) -> Result<Vec<Place>, SchemaError> {
-        let branches = schema.get(keyword).and_then(Data::as_list).unwrap_or_default();
-        branches.iter().map(|branch| self.compile(branch)).collect()
-    }
-
-    /// A reference into this schema; one that leads nowhere, or elsewhere, is followed no further.
-    fn reference(&mut self, reference: &str) -> Result<Place, SchemaError> {
-        if let Some(place) = self.known.get(reference) {
-            return Ok(*place);
-        }
-        let place = self.reserve()?;
-        self.known.insert(reference.to_owned(), place);
-        let path = reference.strip_prefix('#').and_then(from_pointer);
-        let target: Option<&'a Data> = path.and_then(|path| descend(self.root, &path));
-        self.pending.push((place, target.unwrap_or(&Data::Bool(false))));
-        Ok(place)
-    }
-}
-
-fn verdict(node: &Node) -> Verdict {
-    let says_itself = node.types.is_some()
-        || node.properties.is_some()
-        || node.additional.is_some()
-        || node.items.is_some()
-        || !node.prefix_items.is_empty();
-    match (says_itself, node.all_of.is_empty() && node.any_of.is_empty()) {
-        (true, _) => Verdict::Own,
-        (false, true) => Verdict::True,
-        (false, false) => Verdict::Branches,
-    }
-}
-
-/// Whether it is the negation of everything, or a cell that is only passed on.
-fn admits_nothing(schema: &Data) -> bool {
-    let negated = schema.get("not");
-    let of_all =
-        negated.is_some_and(|not| *not == Data::Bool(true) || not.as_map().is_some_and(BTreeMap::is_empty));
-    let cell = schema.get("asCell").and_then(Data::as_list).and_then(<[Data]>::first);
-    let kind = cell.and_then(|cell| cell.as_str().or_else(|| cell.get("kind").and_then(Data::as_str)));
-    of_all || kind == Some("opaque")
-}
-
-fn types(schema: &Data) -> Option<Vec<String>> {
-    match schema.get("type")? {
-        Data::Text(name) => Some(vec![name.clone()]),
-        Data::List(names) => Some(names.iter().filter_map(Data::as_str).map(str::to_owned).collect()),
-        Data::Null | Data::Bool(_) | Data::Number(_) | Data::Map(_) | Data::Tag(..) => None,
-    }
-}
-
-fn descend<'a>(root: &'a Data, path: &[String]) -> Option<&'a Data> {
-    path.iter().try_fold(root, |place, step| match place {
-        Data::Map(members) => members.get(step),
-        Data::List(items) => items.get(super::path::index_of(step)?),
-        Data::Null | Data::Bool(_) | Data::Number(_) | Data::Text(_) | Data::Tag(..) => None,
-    })
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::super::Handlers;
 use super::client::{Ask, ClientError, Mounted};
 use super::codec::{Data, object};
 use super::peers::Peers;
-use crate::binding::{BindingError, Call, FunctionRef, typed};
+use crate::binding::{BindingError, Call, FunctionRef, add_effects_with_member, typed};
 use crate::rpc::Kind;
 
 mod watch;
@@ -99,10 +99,12 @@ pub(super) fn handlers(peers: Arc<Peers>) -> Handlers {
     macro_rules! of {
         ($method:ident) => {{
             let scripts = scripts.clone();
-            typed(move |input, call| {
+            let handler = typed(move |input, call| {
                 let scripts = scripts.clone();
                 async move { scripts.$method(input, call).await }
-            })
+            });
+            // With a peer the call leaves this server, whatever it does there.
+            add_effects_with_member(handler, "peer", &["external"])
         }};
     }
     vec![
@@ -120,7 +122,7 @@ pub(super) fn handlers(peers: Arc<Peers>) -> Handlers {
 
 impl Scripts {
     fn mounted(&self, place: &Place, call: &Call) -> Result<Mounted, BindingError> {
-        self.peers.mounted(&place.space, &call.session.principal.name).map_err(told)
+        self.peers.mounted(&place.space, place.peer.as_deref(), &call.session.principal.name).map_err(told)
     }
 
     async fn open(self, place: Place, call: Call) -> Result<Value, BindingError> {
@@ -236,7 +238,7 @@ impl Scripts {
     }
 
     async fn ask_query(&self, place: &Place, call: &Call, query: Data) -> Result<Data, ClientError> {
-        let at = self.peers.mounted(&place.space, &call.session.principal.name)?;
+        let at = self.peers.mounted(&place.space, place.peer.as_deref(), &call.session.principal.name)?;
         self.peers.ask(place.peer.as_deref(), |reply_tx| Ask::Query { at, query, reply_tx }).await
     }
 
@@ -247,7 +249,7 @@ impl Scripts {
         operations: Data,
         confirmed: Data,
     ) -> Result<Data, ClientError> {
-        let at = self.peers.mounted(&place.space, &call.session.principal.name)?;
+        let at = self.peers.mounted(&place.space, place.peer.as_deref(), &call.session.principal.name)?;
         let reads = object([("confirmed", confirmed), ("pending", Data::List(Vec::new()))]);
         let commit = object([("reads", reads), ("operations", operations)]);
         self.peers.ask(place.peer.as_deref(), |reply_tx| Ask::Transact { at, commit, reply_tx }).await

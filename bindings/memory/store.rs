@@ -5,7 +5,7 @@
 //! the patches since, of which there are at most [`PATCHES_PER_SNAPSHOT`].
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
@@ -81,6 +81,8 @@ pub(super) enum StoreError {
     Patch(#[from] PatchError),
     #[error("the store failed: {0}")]
     Sqlite(#[from] rusqlite::Error),
+    #[error("the store failed: {0}")]
+    Folder(#[from] std::io::Error),
     #[error("the store is damaged: a document cannot be read")]
     Damaged,
 }
@@ -109,15 +111,35 @@ pub(super) struct Store {
     connection: Connection,
     seq: u64,
     cache: Cache,
+    /// The file that the first commit makes. Until then the space is an empty one in memory: to look for something
+    /// that is not there leaves nothing behind.
+    unmade: Option<(PathBuf, Durability)>,
 }
 
 impl Store {
-    /// Opens the file, or a space in memory that ends with the store.
+    /// Opens the file, which is made by the first commit, or a space in memory that ends with the store.
     pub(super) fn open(file: Option<&Path>, durability: Durability) -> Result<Self, StoreError> {
-        let connection = match file {
-            Some(file) => Connection::open(file)?,
-            None => Connection::open_in_memory()?,
-        };
+        match file {
+            Some(file) if file.exists() => Self::on(Connection::open(file)?, durability),
+            Some(file) => {
+                let empty = Self::on(Connection::open_in_memory()?, durability)?;
+                Ok(Self { unmade: Some((file.to_owned(), durability)), ..empty })
+            }
+            None => Self::on(Connection::open_in_memory()?, durability),
+        }
+    }
+
+    fn make_file(&mut self) -> Result<(), StoreError> {
+        if let Some((file, durability)) = &self.unmade {
+            if let Some(folder) = file.parent() {
+                std::fs::create_dir_all(folder)?;
+            }
+            *self = Self::on(Connection::open(file)?, *durability)?;
+        }
+        Ok(())
+    }
+
+    fn on(connection: Connection, durability: Durability) -> Result<Self, StoreError> {
         connection.pragma_update(None, "journal_mode", "WAL")?;
         let synchronous = match durability {
             Durability::Full => "FULL",
@@ -128,12 +150,21 @@ impl Store {
         connection.execute_batch(TABLES)?;
         let seq =
             connection.query_row(r#"SELECT COALESCE(MAX(seq), 0) FROM "commit""#, [], |row| row.get(0))?;
-        Ok(Self { connection, seq, cache: Cache::default() })
+        Ok(Self { connection, seq, cache: Cache::default(), unmade: None })
     }
 
     /// The number of the last commit.
     pub(super) fn seq(&self) -> u64 {
         self.seq
+    }
+
+    /// The identity of the first commit that had one, escaped as in its session key.
+    pub(super) fn creator(&self) -> Result<Option<String>, StoreError> {
+        let mut select = self.connection.prepare_cached(
+            r#"SELECT session_key FROM "commit" WHERE session_key GLOB 'session:*:*' ORDER BY seq LIMIT 1"#,
+        )?;
+        let key: Option<String> = select.query_row([], |row| row.get(0)).optional()?;
+        Ok(key.and_then(|key| key.split(':').nth(1).map(str::to_owned)))
     }
 
     /// A document as it stands now.
@@ -153,6 +184,7 @@ impl Store {
 
     /// Writes a commit, or nothing of it.
     pub(super) fn commit(&mut self, owner: &Owner, commit: &Commit) -> Result<Applied, StoreError> {
+        self.make_file()?;
         let seq = self.seq + 1;
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut writer = Writer { transaction: &transaction, owner, seq, cache: &mut self.cache };

@@ -12,6 +12,10 @@ use super::names::{Entity, Scope};
 use super::path::{Path, index_of};
 use super::schema::{Conjunction, SchemaError, Schemas};
 
+mod link;
+
+use link::Link;
+
 /// Most values and links that one query, or one update of a session's watches, looks at.
 /// Ten thousand documents of a hundred values are just within it; a hostile one ends here within seconds.
 pub(super) const STEPS_MAX: usize = 1_000_000;
@@ -64,8 +68,18 @@ pub(super) trait Documents {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Entry {
     path: Path,
-    /// `None`: the document itself is wanted, nothing below it.
-    schema: Option<Conjunction>,
+    target: Target,
+}
+
+/// What is wanted at the place where a document is entered.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Target {
+    /// The document, whatever is in it.
+    Document,
+    /// The value there. If that is a link, what it leads to; nothing below.
+    Value,
+    /// The value there, and what is below it by a schema.
+    Below(Conjunction),
 }
 
 /// A document that was reached.
@@ -124,12 +138,12 @@ impl Graph {
             if !walk.documents.is_named(root) {
                 return Err(TraverseError::NoPrincipal(root.scope.name()));
             }
-            let schema = match schema {
-                None | Some(Data::Bool(false)) => None,
-                Some(schema) => Some(walk.graph.schemas.compile(schema)?),
+            let target = match schema {
+                None | Some(Data::Bool(false)) => Target::Value,
+                Some(schema) => Target::Below(walk.graph.schemas.compile(schema)?),
             };
             walk.graph.track(root).is_root = true;
-            walk.enter(root.clone(), Entry { path: path.clone(), schema })?;
+            walk.enter(root.clone(), Entry { path: path.clone(), target })?;
             walk.reached.insert(root.clone());
         }
         walk.run()
@@ -208,7 +222,7 @@ impl<'a, D: Documents> Walk<'a, D> {
             self.step()?;
             if let Some(link) = Link::in_data(place) {
                 let rest = entry.path.get(position..).unwrap_or_default();
-                return self.follow(entity, &link, rest, entry.schema.as_ref());
+                return self.follow(entity, &link, rest, &entry.target);
             }
             let below = match place {
                 Data::Map(_) => place.get(step),
@@ -218,9 +232,13 @@ impl<'a, D: Documents> Walk<'a, D> {
             let Some(below) = below else { return Ok(()) };
             place = below;
         }
-        match &entry.schema {
-            Some(schema) => self.walk_value(entity, place, &BTreeSet::from([schema.clone()])).map(drop),
-            None => Ok(()),
+        match (&entry.target, Link::in_data(place)) {
+            (Target::Document, _) | (Target::Value, None) => Ok(()),
+            // What was selected is where the link leads, whatever the schema says of it.
+            (Target::Value | Target::Below(_), Some(link)) => self.follow(entity, &link, &[], &entry.target),
+            (Target::Below(schema), None) => {
+                self.walk_value(entity, place, &BTreeSet::from([schema.clone()])).map(drop)
+            }
         }
     }
 
@@ -235,7 +253,7 @@ impl<'a, D: Documents> Walk<'a, D> {
         if let Some(link) = Link::in_data(value) {
             for schema in schemas {
                 if self.graph.schemas.is_open(schema)? {
-                    self.follow(entity, &link, &[], Some(schema))?;
+                    self.follow(entity, &link, &[], &Target::Below(schema.clone()))?;
                 }
             }
             return self.target_fits(entity, &link, schemas);
@@ -273,13 +291,13 @@ impl<'a, D: Documents> Walk<'a, D> {
         from: &Entity,
         link: &Link,
         rest: &[String],
-        schema: Option<&Conjunction>,
+        wanted: &Target,
     ) -> Result<(), TraverseError> {
-        let Some((target, mut path)) = self.target(from, link) else { return Ok(()) };
+        let Some((entity, mut path)) = self.target(from, link) else { return Ok(()) };
         path.extend_from_slice(rest);
-        let schema = match (schema, &link.schema) {
+        let target = match (wanted, &link.schema) {
             // The link's schema is about what it points at; with steps still to go, the selector knows better.
-            (Some(schema), Some(of_link)) if rest.is_empty() => {
+            (Target::Below(schema), Some(of_link)) if rest.is_empty() => {
                 let mut both = schema.clone();
                 match self.graph.schemas.compile(of_link) {
                     Ok(places) => both.extend(places),
@@ -289,11 +307,11 @@ impl<'a, D: Documents> Walk<'a, D> {
                 }
                 both.sort_unstable();
                 both.dedup();
-                Some(both)
+                Target::Below(both)
             }
-            (schema, _) => schema.cloned(),
+            (wanted, _) => wanted.clone(),
         };
-        self.enter(target, Entry { path, schema })
+        self.enter(entity, Entry { path, target })
     }
 
     /// What a link points at, if that is in this space.
@@ -351,59 +369,14 @@ impl<'a, D: Documents> Walk<'a, D> {
         let internal = internal.iter().filter_map(|item| item.get("link"));
         for link in members.chain(internal).filter_map(Link::in_data) {
             let whole = Link { path: Path::new(), ..link };
-            self.follow(entity, &whole, &[], None)?;
+            self.follow(entity, &whole, &[], &Target::Document)?;
         }
         let hash = document.get("cfc").and_then(|cfc| cfc.get("schemaHash")).and_then(Data::as_str);
         if let Some(hash) = hash.filter(|hash| !hash.is_empty()) {
             let target = Entity::new(format!("cid:{hash}"), Scope::Space);
-            self.enter(target, Entry { path: Path::new(), schema: None })?;
+            self.enter(target, Entry { path: Path::new(), target: Target::Document })?;
         }
         Ok(())
-    }
-}
-
-/// A reference from one document to a place in another.
-#[derive(Debug, Default)]
-struct Link {
-    id: Option<String>,
-    path: Path,
-    space: Option<String>,
-    scope: Option<String>,
-    schema: Option<Data>,
-}
-
-impl Link {
-    /// The link that a value is, in either of its two forms.
-    fn in_data(data: &Data) -> Option<Self> {
-        match data {
-            Data::Map(members) if members.len() == 1 => {
-                Self::from_payload(members.get("/")?.get("link@1")?, Data::clone)
-            }
-            Data::Tag(tag, state) if tag == "/Link@1" => Self::from_payload(state, Data::interpreted),
-            Data::Null | Data::Bool(_) | Data::Number(_) | Data::Text(_) | Data::List(_) => None,
-            Data::Map(_) | Data::Tag(..) => None,
-        }
-    }
-
-    fn from_payload(payload: &Data, interpret: fn(&Data) -> Data) -> Option<Self> {
-        payload.as_map()?;
-        let text = |key: &str| payload.get(key).and_then(Data::as_str).map(str::to_owned);
-        let path = payload.get("path").and_then(Data::as_list).unwrap_or_default();
-        Some(Self {
-            id: text("id"),
-            path: path.iter().filter_map(step_of).collect(),
-            space: text("space"),
-            scope: text("scope"),
-            schema: payload.get("schema").map(interpret),
-        })
-    }
-}
-
-fn step_of(data: &Data) -> Option<String> {
-    match data {
-        Data::Text(step) => Some(step.clone()),
-        Data::Number(number) => Some(number.to_string()),
-        Data::Null | Data::Bool(_) | Data::List(_) | Data::Map(_) | Data::Tag(..) => None,
     }
 }
 

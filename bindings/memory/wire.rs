@@ -252,12 +252,12 @@ pub(super) fn effect(space: &str, session_id: &str, sync: Data) -> Data {
     ])
 }
 
-pub(super) fn revoked(space: &str, session_id: &str) -> Data {
+pub(super) fn revoked(space: &str, session_id: &str, reason: &'static str) -> Data {
     object([
         ("type", "session/revoked".into()),
         ("space", space.into()),
         ("sessionId", session_id.into()),
-        ("reason", "taken-over".into()),
+        ("reason", reason.into()),
     ])
 }
 

@@ -38,6 +38,7 @@ const core = {
 const methods = {
   __proto__: null,
   ArrayJoin: Array.prototype.join,
+  ArraySlice: Array.prototype.slice,
   ArraySort: Array.prototype.sort,
   ArrayBufferByteLength: getterOf(ArrayBuffer.prototype, "byteLength"),
   ArrayBufferTransfer: ArrayBuffer.prototype.transfer,

@@ -24,6 +24,8 @@ pub struct HostRequest {
     pub payload: Payload,
     /// How many invokes it is inside of.
     pub depth: u32,
+    /// The script's call on whose behalf it is made, by the session's number.
+    pub script_call: Option<u64>,
     /// Where the answer goes.
     pub reply_tx: oneshot::Sender<Result<Value, ErrorObject>>,
 }
@@ -107,6 +109,8 @@ pub struct Call {
     pub depth: u32,
     /// The JSON-RPC id of the eval that it is made for.
     pub eval_id: Option<Value>,
+    /// The script's call that it serves, by the session's number; `None` when a client or a handler calls.
+    pub script_call: Option<u64>,
     /// The way back.
     pub link: HostLink,
     /// Where functions are put that the handler gives away.
@@ -118,7 +122,8 @@ pub struct Call {
 impl Call {
     /// Calls a binding of the client, or another one of the server.
     pub async fn invoke(&self, binding: &str, input: Value) -> Result<Value, BindingError> {
-        self.link.request(Target::Binding(binding.to_owned()), Payload::Input(input), self.depth + 1).await
+        let (target, payload) = (Target::Binding(binding.to_owned()), Payload::Input(input));
+        self.link.request(target, payload, self.depth + 1, self.script_call).await
     }
 
     /// The function at a place of the input, to be called or kept.
@@ -134,10 +139,16 @@ impl Call {
 }
 
 impl HostLink {
-    async fn request(&self, target: Target, payload: Payload, depth: u32) -> Result<Value, BindingError> {
+    async fn request(
+        &self,
+        target: Target,
+        payload: Payload,
+        depth: u32,
+        script_call: Option<u64>,
+    ) -> Result<Value, BindingError> {
         let gone = || BindingError::of_kind(Kind::PeerGone, "the session is gone");
         let (reply_tx, reply_rx) = oneshot::channel();
-        let request = HostRequest { target, payload, depth, reply_tx };
+        let request = HostRequest { target, payload, depth, script_call, reply_tx };
         self.requests_tx.send(request).await.map_err(|_| gone())?;
         reply_rx.await.map_err(|_| gone())?.map_err(BindingError::from)
     }
@@ -177,7 +188,7 @@ impl FunctionRef {
     /// Calls it. `depth` is that of the call it is made for, 0 when it is made for none.
     pub async fn call(&self, arguments: Vec<Value>, depth: u32) -> Result<Value, BindingError> {
         let target = Target::Reference(self.0.id.clone());
-        self.0.link.request(target, Payload::Args(arguments), depth + 1).await
+        self.0.link.request(target, Payload::Args(arguments), depth + 1, None).await
     }
 }
 

@@ -20,6 +20,12 @@ pub type HandlerFuture = Pin<Box<dyn Future<Output = Result<Value, BindingError>
 pub trait Handler: Send + Sync + 'static {
     /// Starts one call.
     fn call(&self, input: Value, call: Call) -> HandlerFuture;
+
+    /// The effects that a call with this input has beside the declared ones, for instance `external` where the input
+    /// names another server. Policy, approval and audit see both. `input` has not been checked against its schema.
+    fn added_effects(&self, _input: &Value) -> &'static [&'static str] {
+        &[]
+    }
 }
 
 impl<F, Fut> Handler for F
@@ -60,4 +66,50 @@ where
                 .map_err(|error| BindingError::of_kind(Kind::InvalidOutput, error.to_string()))
         }
     })
+}
+
+/// A handler whose calls have more effects where their input has a certain member.
+struct EffectsWithMember {
+    handler: Arc<dyn Handler>,
+    member: &'static str,
+    effects: &'static [&'static str],
+}
+
+impl Handler for EffectsWithMember {
+    fn call(&self, input: Value, call: Call) -> HandlerFuture {
+        self.handler.call(input, call)
+    }
+
+    fn added_effects(&self, input: &Value) -> &'static [&'static str] {
+        match input.get(self.member) {
+            // A script's `undefined` counts as absent only if the handler takes it so; the stricter reading is safe.
+            Some(_) => self.effects,
+            None => self.handler.added_effects(input),
+        }
+    }
+}
+
+/// The same handler; a call whose input has `member` also has `effects`.
+pub fn add_effects_with_member(
+    handler: Arc<dyn Handler>,
+    member: &'static str,
+    effects: &'static [&'static str],
+) -> Arc<dyn Handler> {
+    Arc::new(EffectsWithMember { handler, member, effects })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn effects_are_added_only_with_the_member() {
+        let plain = handler(|input, _| async move { Ok(input) });
+        let handler = add_effects_with_member(plain, "peer", &["external"]);
+        assert_eq!(handler.added_effects(&json!({"peer": "other"})), ["external"]);
+        assert_eq!(handler.added_effects(&json!({"peer": null})), ["external"]);
+        assert!(handler.added_effects(&json!({"space": "peer"})).is_empty());
+        assert!(handler.added_effects(&json!("peer")).is_empty());
+    }
 }

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
+use super::Roles;
 use crate::quota::{Account, Quotas};
 
 /// What a principal's sessions may do. The default allows everything.
@@ -16,8 +17,21 @@ pub struct Policy {
     pub allow: Option<BTreeSet<String>>,
     /// The effects, or bindings by name, that need the client's approval.
     pub approve: BTreeSet<String>,
-    /// The bindings that are refused whatever their effects.
+    /// The effects, or bindings by name, that are refused whatever the rest says.
     pub deny: BTreeSet<String>,
+    /// What a name in `approve` or `deny` means that no loaded package knows.
+    pub unknown: UnknownNames,
+}
+
+/// What becomes of a policy that names something unknown: a misspelled name would protect from nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UnknownNames {
+    /// The server does not start.
+    #[default]
+    Refuse,
+    /// The server starts and logs a warning: for a policy that several servers share, or for packages that come and go.
+    Warn,
 }
 
 /// What the policy says of a call.
@@ -48,6 +62,9 @@ impl Policy {
         if self.deny.contains(binding) {
             return Decision::Deny(format!("{binding} is not allowed here"));
         }
+        if let Some(effect) = effects.iter().find(|effect| self.deny.contains(*effect)) {
+            return Decision::Deny(format!("{binding} has the effect `{effect}`, which is not allowed here"));
+        }
         if let Some(allowed) = &self.allow
             && let Some(effect) =
                 effects.iter().find(|effect| !allowed.contains(*effect) && !self.approve.contains(*effect))
@@ -68,14 +85,24 @@ pub struct Principal {
     pub name: String,
     /// What their sessions may do.
     pub policy: Policy,
+    /// What they may do beyond their own sessions.
+    pub roles: Roles,
     /// What they have and use, on all their connections together.
     pub account: Arc<Account>,
 }
 
 impl Principal {
-    /// Somebody with an account of their own.
+    /// A principal with an account of its own and no roles.
     pub fn new(name: impl Into<String>, policy: Policy, quotas: Quotas) -> Self {
-        Self { name: name.into(), policy, account: Arc::new(Account::new(quotas, Instant::now())) }
+        let account = Arc::new(Account::new(quotas, Instant::now()));
+        Self { name: name.into(), policy, roles: Roles::default(), account }
+    }
+
+    /// The same principal, with the same account, in these roles.
+    #[must_use]
+    pub fn with_roles(mut self, roles: Roles) -> Self {
+        self.roles = roles;
+        self
     }
 
     /// Whoever connects when no token is configured.
@@ -104,6 +131,17 @@ mod tests {
         let policy = Policy { allow: Some(set(&["read"])), approve: set(&["write"]), ..Policy::default() };
         assert_eq!(policy.decide("kv.set", &["write".into()]), Decision::Ask);
         assert!(matches!(policy.decide("http.request", &["external".into()]), Decision::Deny(_)));
+    }
+
+    #[test]
+    fn denial_by_effect_wins_over_allowing_it() {
+        let policy =
+            Policy { allow: Some(set(&["read", "external"])), deny: set(&["external"]), ..Policy::default() };
+        assert_eq!(policy.decide("kv.get", &["read".into()]), Decision::Allow);
+        assert!(matches!(
+            policy.decide("http.request", &["read".into(), "external".into()]),
+            Decision::Deny(_)
+        ));
     }
 
     #[test]

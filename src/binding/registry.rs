@@ -9,7 +9,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
-use super::schema::Schema;
+use super::schema::{Schema, SchemaError, SchemaSource, SchemaWarning};
+use super::typed_functions::prefixed;
 use super::{FunctionPlace, Handler};
 use crate::scomp::declaration::Declaration;
 use crate::scomp::names::NameSet;
@@ -77,7 +78,8 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Adds a binding, or says what is wrong with its declaration; `path` is where it stands in `origin`.
+    /// Adds a binding of the operator's, or says what is wrong with its declaration; `path` is where it stands in
+    /// `origin`.
     pub fn add(
         &mut self,
         declaration: Declaration,
@@ -86,26 +88,33 @@ impl Registry {
         origin: &str,
         path: &str,
     ) -> Result<(), RegistryProblem> {
+        self.add_from(SchemaSource::Operator, declaration, limits, handler, (origin, path))
+    }
+
+    /// The same for schemas from elsewhere.
+    pub(crate) fn add_from(
+        &mut self,
+        source: SchemaSource<'_>,
+        declaration: Declaration,
+        limits: &BindingLimits,
+        handler: Arc<dyn Handler>,
+        (origin, path): (&str, &str),
+    ) -> Result<(), RegistryProblem> {
         let problem = |place: String, message: String| RegistryProblem {
             origin: origin.to_owned(),
             path: format!("{path}{place}"),
             message,
         };
-        let compile = |schema: &Option<serde_json::Value>, place: &str| {
-            schema
-                .as_ref()
-                .map(Schema::compile)
-                .transpose()
-                .map_err(|error| problem(format!("/{place}{}", error.path), error.message))
-        };
         if is_control_name(&declaration.name) {
             let message = format!("`{}` is reserved: the server's own bindings begin so", declaration.name);
             return Err(problem("/name".to_owned(), message));
         }
-        let input = compile(&declaration.input, "input")?;
-        let output = compile(&declaration.output, "output")?;
-        let places = FunctionPlace::all_in(declaration.input.as_ref())
-            .map_err(|error| problem(format!("/input{}", error.path), error.message))?;
+        let schemas = DeclaredSchemas::compile(&declaration, source)
+            .map_err(|error| problem(error.path, error.message))?;
+        for SchemaWarning { path: place, message } in schemas.warnings() {
+            tracing::warn!("{origin}: {path}{place}: {message}");
+        }
+        let DeclaredSchemas { input, output, places } = schemas;
         self.names
             .insert(&declaration.name)
             .map_err(|error| problem("/name".to_owned(), error.to_string()))?;
@@ -166,6 +175,43 @@ impl Registry {
     /// All names taken, for those who want to add theirs beside them.
     pub fn names(&self) -> &NameSet {
         &self.names
+    }
+}
+
+/// The schemas of a declaration, compiled.
+#[derive(Debug)]
+pub(crate) struct DeclaredSchemas {
+    pub(crate) input: Option<Schema>,
+    pub(crate) output: Option<Schema>,
+    pub(crate) places: Vec<FunctionPlace>,
+}
+
+impl DeclaredSchemas {
+    /// Compiles them, or says which one is refused, with a pointer into the declaration.
+    pub(crate) fn compile(declaration: &Declaration, source: SchemaSource<'_>) -> Result<Self, SchemaError> {
+        let inside = |place: &str, error: SchemaError| SchemaError {
+            path: format!("/{place}{}", error.path),
+            message: error.message,
+        };
+        let compile = |schema: &Option<serde_json::Value>, place: &str| {
+            let compiled = schema.as_ref().map(|schema| Schema::compile(schema, source)).transpose();
+            compiled.map_err(|error| inside(place, error))
+        };
+        let input = compile(&declaration.input, "input")?;
+        let output = compile(&declaration.output, "output")?;
+        let places = FunctionPlace::all_in(declaration.input.as_ref(), source)
+            .map_err(|error| inside("input", error))?;
+        Ok(Self { input, output, places })
+    }
+
+    /// What was accepted although it is probably a mistake, with pointers into the declaration.
+    pub(crate) fn warnings(&self) -> Vec<SchemaWarning> {
+        let of = |schema: &Option<Schema>, place: &str| {
+            schema.as_ref().map(|schema| prefixed(place, schema.warnings())).unwrap_or_default()
+        };
+        let of_places = self.places.iter().flat_map(|place| prefixed("/input", &place.warnings()));
+        let (input, output) = (of(&self.input, "/input"), of(&self.output, "/output"));
+        input.into_iter().chain(of_places).chain(output).collect()
     }
 }
 

@@ -17,8 +17,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Binding, BindingError, Call, Caller, FunctionRef, HostLink, HostRequest, Natives, Package, PackageError,
-    Principal, Registry, Releases, SessionScope, handler, places,
+    Principal, Registry, Releases, SessionScope, handler, places, tags,
 };
+use crate::limits::DURATION_MAX;
 use crate::rpc::{ErrorObject, Id, Kind};
 use crate::scomp::link::{SessionCommand, SessionEvent};
 use crate::scomp::methods::{PROTOCOL, Payload, Target, ValueResult};
@@ -77,7 +78,7 @@ async fn serve_built(
                 frame = frames.next() => match frame {
                     Some(Ok(Frame::Text(text))) => host.on_text(&text).await,
                     Some(Ok(Frame::Alive)) => {}
-                    Some(Ok(Frame::Binary | Frame::TooLong | Frame::Closed { .. }) | Err(_)) | None => break,
+                    Some(Ok(Frame::Binary(_) | Frame::TooLong | Frame::Closed { .. }) | Err(_)) | None => break,
                 },
                 Some(request) = requests_rx.recv() => host.on_request(request).await,
                 Some(Ok(done)) = host.running.join_next() => host.on_done(done).await,
@@ -196,6 +197,7 @@ impl Host {
 
     /// Begins a call of a binding or of a function that was given away.
     fn start(&mut self, request: &Id, target: Target, payload: Payload) -> Result<(), ErrorObject> {
+        tags::check_payload(&payload)?;
         let request = request.clone();
         match (target, payload) {
             (Target::Binding(name), Payload::Input(input)) => {
@@ -234,10 +236,11 @@ impl Host {
         let hold = |id| FunctionRef::new(id, self.link.clone());
         Call {
             session: Arc::clone(&self.scope),
-            deadline: Instant::now() + timeout.unwrap_or(CALL_WAIT_DEFAULT),
+            deadline: Instant::now() + timeout.unwrap_or(CALL_WAIT_DEFAULT).min(DURATION_MAX),
             cancel: CancellationToken::new(),
             depth: 0,
             eval_id: None,
+            script_call: None,
             link: self.link.clone(),
             natives: self.natives.clone(),
             functions: places::ids(input).into_iter().map(hold).collect(),
@@ -347,7 +350,8 @@ fn native_number(reference: &str) -> Option<u64> {
 }
 
 fn read_value(text: &RawValue) -> Result<Value, ErrorObject> {
-    serde_json::from_str(text.get()).map_err(|error| ErrorObject::new(Kind::InvalidOutput, error.to_string()))
+    let value = serde_json::from_str(text.get());
+    tags::check_answer(value.map_err(|error| ErrorObject::new(Kind::InvalidOutput, error.to_string()))?)
 }
 
 #[cfg(test)]

@@ -5,9 +5,11 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::schema::{Schema, SchemaError};
+use crate::scomp::declaration::pointer_to;
+
+use super::schema::{Schema, SchemaError, SchemaSource, SchemaWarning};
 
 /// How deep into `properties` places are looked for.
 const PLACE_DEPTH_MAX: usize = 16;
@@ -23,18 +25,34 @@ pub struct FunctionSchemas {
 
 impl FunctionSchemas {
     /// Compiles `input` and `output` of an object, where they stand.
-    pub fn compile(of: &Value) -> Result<Self, SchemaError> {
+    pub fn compile(of: &Map<String, Value>, source: SchemaSource<'_>) -> Result<Self, SchemaError> {
         let compile = |place: &str| {
-            let compiled = of.get(place).map(Schema::compile).transpose();
+            let compiled = of.get(place).map(|schema| Schema::compile(schema, source)).transpose();
             compiled.map_err(|error| SchemaError { path: format!("/{place}{}", error.path), ..error })
         };
         Ok(Self { input: compile("input")?, output: compile("output")? })
+    }
+
+    /// What was accepted although it is probably a mistake, with pointers into the object.
+    pub fn warnings(&self) -> Vec<SchemaWarning> {
+        let places = [("/input", &self.input), ("/output", &self.output)];
+        let compiled = places.into_iter().filter_map(|(place, schema)| Some((place, schema.as_ref()?)));
+        compiled.flat_map(|(place, schema)| prefixed(place, schema.warnings())).collect()
     }
 
     /// Whether they say anything.
     pub fn is_empty(&self) -> bool {
         self.input.is_none() && self.output.is_none()
     }
+}
+
+/// Warnings with their pointers counted from further out.
+pub(crate) fn prefixed(place: &str, warnings: &[SchemaWarning]) -> Vec<SchemaWarning> {
+    let moved = |warning: &SchemaWarning| SchemaWarning {
+        path: format!("{place}{}", warning.path),
+        message: warning.message.clone(),
+    };
+    warnings.iter().map(moved).collect()
 }
 
 /// A place of a function in the input of a binding.
@@ -47,12 +65,17 @@ pub struct FunctionPlace {
 
 impl FunctionPlace {
     /// All places that a schema types.
-    pub fn all_in(schema: Option<&Value>) -> Result<Vec<Self>, SchemaError> {
+    pub fn all_in(schema: Option<&Value>, source: SchemaSource<'_>) -> Result<Vec<Self>, SchemaError> {
         let mut found = Vec::new();
         if let Some(schema) = schema {
-            collect(schema, &mut Vec::new(), &mut found)?;
+            collect(schema, source, &mut Vec::new(), &mut found)?;
         }
         Ok(found)
+    }
+
+    /// What was accepted although it is probably a mistake, with pointers into the schema.
+    pub fn warnings(&self) -> Vec<SchemaWarning> {
+        prefixed(&format!("{}/x-fn", pointer(&self.path)), &self.schemas.warnings())
     }
 
     /// The reference that stands at this place of a value.
@@ -62,15 +85,21 @@ impl FunctionPlace {
     }
 }
 
+/// Where a place stands in the schema.
+fn pointer(path: &[String]) -> String {
+    path.iter().map(|key| format!("/properties{}", pointer_to(key))).collect()
+}
+
 fn collect(
     schema: &Value,
+    source: SchemaSource<'_>,
     path: &mut Vec<String>,
     found: &mut Vec<FunctionPlace>,
 ) -> Result<(), SchemaError> {
-    if let Some(typed) = schema.get("x-fn") {
-        let schemas = FunctionSchemas::compile(typed).map_err(|error| {
-            let steps: String = path.iter().map(|key| format!("/properties/{key}")).collect();
-            SchemaError { path: format!("{steps}/x-fn{}", error.path), ..error }
+    if let Some(Value::Object(typed)) = schema.get("x-fn") {
+        let schemas = FunctionSchemas::compile(typed, source).map_err(|error| SchemaError {
+            path: format!("{}/x-fn{}", pointer(path), error.path),
+            ..error
         })?;
         if !schemas.is_empty() {
             found.push(FunctionPlace { path: path.clone(), schemas: Arc::new(schemas) });
@@ -81,7 +110,7 @@ fn collect(
     {
         for (key, property) in properties {
             path.push(key.clone());
-            collect(property, path, found)?;
+            collect(property, source, path, found)?;
             path.pop();
         }
     }
@@ -99,7 +128,7 @@ mod tests {
             "tick": {"type": "object", "required": ["$fn"], "x-fn": {"input": {"type": "number"}}},
             "plain": {"type": "object", "required": ["$fn"]},
         }}}});
-        let places = FunctionPlace::all_in(Some(&schema)).unwrap();
+        let places = FunctionPlace::all_in(Some(&schema), SchemaSource::Operator).unwrap();
         let [place] = places.as_slice() else { panic!("one place") };
         assert_eq!(place.reference(&json!({"on": {"tick": {"$fn": "f1"}}})), Some("f1"));
         assert_eq!(place.reference(&json!({"on": {}})), None);
@@ -109,7 +138,7 @@ mod tests {
     #[test]
     fn a_bad_schema_is_named_with_its_place() {
         let schema = json!({"properties": {"f": {"x-fn": {"output": {"type": 5}}}}});
-        let error = FunctionPlace::all_in(Some(&schema)).unwrap_err();
+        let error = FunctionPlace::all_in(Some(&schema), SchemaSource::Operator).unwrap_err();
         assert!(error.path.starts_with("/properties/f/x-fn/output"), "{}", error.path);
     }
 }

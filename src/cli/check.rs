@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use scomp::binding::Registry;
 use scomp::binding::loader::PackageInfo;
 use scomp::config::Overrides;
+use scomp::server::{Gate, check_policies};
 
 use super::args::CheckArgs;
 use super::{Failure, bindings, output};
@@ -16,11 +17,27 @@ pub(super) async fn run(args: &CheckArgs) -> Result<(), Failure> {
     let Some(dir) = settings.bindings else {
         return Err(Failure::Usage("check: --bindings DIR is needed".to_owned()));
     };
-    match bindings::load(&dir).await {
-        Ok(loaded) => output::print(&overview(&loaded.registry, &loaded.packages, &loaded.services)),
-        Err(problems) => {
-            eprintln!("{}", bindings::listed(&problems));
-            eprintln!("{}", counted(problems.len(), "problem"));
+    // What is wrong with tokens and what is wrong with packages is found together.
+    let gate = Gate::new(&settings.auth, settings.origins, &settings.quotas);
+    let mut problems: Vec<String> = gate.as_ref().err().map(ToString::to_string).into_iter().collect();
+    let loaded = bindings::load(&dir).await;
+    match (&gate, &loaded) {
+        (Ok(gate), Ok(loaded)) => {
+            let unknown = check_policies(gate, &loaded.policies, &loaded.registry);
+            let (errors, warnings): (Vec<_>, Vec<_>) = unknown.iter().partition(|unknown| unknown.is_error);
+            warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+            problems.extend(errors.iter().map(ToString::to_string));
+        }
+        (_, Err(found)) => problems.extend(found.iter().map(ToString::to_string)),
+        (Err(_), Ok(_)) => {}
+    }
+    match loaded {
+        Ok(loaded) if problems.is_empty() => {
+            output::print(&overview(&loaded.registry, &loaded.packages, &loaded.services))
+        }
+        _ => {
+            let lines: Vec<&str> = problems.iter().flat_map(|problem| problem.lines()).collect();
+            eprintln!("{}\n{}", lines.join("\n"), counted(lines.len(), "problem"));
             Err(Failure::Reported)
         }
     }

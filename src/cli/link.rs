@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use scomp::binding::loader::Loaded;
 use scomp::client::{Builder, Client, ClientError, ConsoleLine};
 use scomp::config::Settings;
-use scomp::server::{Gate, Server, Tls};
+use scomp::server::{Gate, Server, StartError, Tls};
 use scomp::transport::TransportError;
 use serde_json::json;
 
@@ -30,7 +30,10 @@ pub(super) fn build(settings: &Settings, loaded: Loaded) -> Result<Server, Failu
     if let Some(tls) = &settings.tls {
         builder = builder.tls(Tls::load(tls).map_err(|error| wrong(&error))?);
     }
-    builder.build().map_err(|error| Failure::Run(error.to_string()))
+    builder.build().map_err(|error| match error {
+        StartError::Policies(_) | StartError::Limits(_) => wrong(&error),
+        StartError::Bindings(_) | StartError::Io(_) => Failure::Run(error.to_string()),
+    })
 }
 
 /// A connected client that prints the console of scripts as it comes.

@@ -1,6 +1,7 @@
 //! The command line: what can be asked for, and with which exit code it ends.
 //!
-//! 0: it went well. 1: the eval failed, the check found problems, or something broke while running. 2: the command
+//! 0: it went well. 1: the eval failed, the check found problems, something broke while running, or a stop had to be
+//! forced. 2: the command
 //! line or the settings are wrong. Only answers go to stdout; everything about them goes to stderr.
 
 mod args;
@@ -9,12 +10,13 @@ mod check;
 mod eval;
 mod inspect;
 mod link;
-mod log;
+pub(crate) mod log;
 mod output;
 mod repl;
 mod report;
 mod serve;
 mod signals;
+mod stop_guard;
 mod types;
 
 use std::process::ExitCode;
@@ -67,7 +69,7 @@ pub(crate) async fn run() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if !matches!(failure, Failure::Reported) {
-                eprintln!("scomp-serve: {failure}");
+                log::report(&format!("scomp-serve: {failure}"));
             }
             ExitCode::from(failure.code())
         }

@@ -1,6 +1,8 @@
 //! Writing to stdout without a panic when nobody reads it.
 
 use std::io::{self, ErrorKind, Write};
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
 
 use super::Failure;
 
@@ -11,6 +13,22 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(Failure::Run(format!("cannot write to stdout: {error}"))),
+    }
+}
+
+/// [`print_line()`], but a reader that stalls is waited for only so long; the line is written when it reads.
+pub(super) fn print_line_within(wait_max: Duration, text: String) -> Result<(), Failure> {
+    let (done_tx, done_rx) = sync_channel(1);
+    std::thread::Builder::new()
+        .name("stdout".to_owned())
+        .spawn(move || done_tx.send(print_line(&text)))
+        .map_err(|error| Failure::Run(format!("cannot write to stdout: {error}")))?;
+    match done_rx.recv_timeout(wait_max) {
+        Ok(printed) => printed,
+        Err(_) => {
+            tracing::warn!("stdout is not read");
+            Ok(())
+        }
     }
 }
 

@@ -12,7 +12,10 @@ use tokio::net::TcpListener;
 
 use super::args::ServeArgs;
 use super::signals::Signals;
-use super::{Failure, bindings, link, log, output};
+use super::{Failure, bindings, link, log, output, stop_guard};
+
+/// How long a reader of stdout that stalls holds up the start.
+const ANNOUNCE_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// How long the first connections wait for the service scripts.
 const SERVICES_WAIT_MAX: Duration = Duration::from_secs(2);
@@ -25,6 +28,8 @@ pub(super) async fn run(args: &ServeArgs) -> Result<(), Failure> {
     let mut signals =
         Signals::to_stop().map_err(|error| Failure::Run(format!("cannot watch for signals: {error}")))?;
     let drain_max = Duration::from_millis(settings.drain_ms);
+    stop_guard::start(drain_max)
+        .map_err(|error| Failure::Run(format!("cannot watch for signals: {error}")))?;
     if settings.stdio {
         let (server, services) = build(&settings).await?;
         server.start(services);
@@ -75,7 +80,7 @@ fn announce(settings: &Settings, listener: &TcpListener) -> Result<(), Failure> 
     let address = listener.local_addr().map_err(|error| Failure::Run(error.to_string()))?;
     let scheme = if settings.tls.is_some() { "https" } else { "http" };
     tracing::info!(%address, shards = settings.shards, "serving");
-    output::print_line(&format!("listening on {scheme}://{address}"))
+    output::print_line_within(ANNOUNCE_WAIT_MAX, format!("listening on {scheme}://{address}"))
 }
 
 /// The addresses behind a name; those that others can reach only where somebody watches the door.
@@ -103,6 +108,7 @@ fn refuse_open_doors(is_open: bool, addresses: &[SocketAddr]) -> Result<(), Fail
 }
 
 /// Runs `serving` to its end, or until a signal: then running evals get `drain_max`. A second signal cuts that short.
+/// The stop guard ends the program if this takes too long.
 async fn until_stopped(
     server: &Server,
     serving: impl Future<Output = io::Result<()>>,
@@ -119,8 +125,12 @@ async fn until_stopped(
         name = signals.next() => tracing::info!(signal = name, "stopping"),
     }
     let stopping = async {
-        // The connection over stdio writes its last answers while the server stops.
-        let (_served, ()) = tokio::join!(serving, server.stop(drain_max));
+        let mut stop = std::pin::pin!(server.stop(drain_max));
+        tokio::select! {
+            _served = &mut serving => stop.await,
+            // The connection over stdio writes its last answers while the server stops; on a stuck shard it never ends.
+            () = &mut stop => {}
+        }
     };
     tokio::select! {
         () = stopping => Ok(()),

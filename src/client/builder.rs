@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -144,6 +145,19 @@ impl Builder {
     {
         let description = "Decides whether a call may be made.";
         self.declare("approve", description, None, None, handler::of_binding(decide))
+    }
+
+    /// Says how long a call of a binding that is declared already may take; the server has a limit for it too. Without it
+    /// a call may take as long as its eval's `timeout_ms`, or the server's default.
+    #[must_use]
+    pub fn call_timeout(mut self, binding: &str, timeout: Duration) -> Self {
+        let milliseconds = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX).max(1);
+        for declaration in &mut self.settings.declarations {
+            if declaration["name"] == binding {
+                declaration["limits"] = json!({"timeoutMs": milliseconds});
+            }
+        }
+        self
     }
 
     fn declare(

@@ -4,28 +4,44 @@
 //! Thin on purpose: what a text means is the machine's, when to write is the wire's. Handles send commands over a
 //! bounded channel; while the connection is down they wait there.
 
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinSet;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::builder::Settings;
 use super::handler::{self, CallContext, Handler, Outcome};
 use super::handshake::{Session, Welcome, shake_hands};
-use super::machine::{Effect, Machine};
+use super::machine::{Effect, Machine, Run};
 use super::reconnect::{Resumed, is_unexpected};
 use super::references::Imports;
 use super::wire::{Ended, Wire};
 use super::{Client, ClientError, Inner};
 use crate::rpc::{ErrorObject, Id, Kind, OurId};
-use crate::scomp::methods::{EVAL, EvalParams, InvokeParams, ResumeParams};
+use crate::scomp::methods::{EVAL, EvalParams, InvokeParams, Payload, ResumeParams, Target};
 use crate::transport::{BoxTransport, Text, close_code};
 
 /// Commands that wait for the driver before their senders do.
 pub(super) const COMMANDS_QUEUED_MAX: usize = 64;
+
+/// Evals, and calls, that are with the server at the same time; further ones wait in their callers. Together they stay
+/// below what the server takes from one connection, with room to close the session.
+pub(super) const EVALS_OPEN_MAX: usize = 512;
+pub(super) const CALLS_OPEN_MAX: usize = 500;
+
+/// How long the server may take to end the session. Long enough for a slow network; afterwards we leave all the same.
+const SESSION_END_WAIT_MAX: Duration = Duration::from_secs(2);
+
+const SESSION_CLOSE: &str = "session.close";
 
 /// From a handle to the driver.
 pub(super) enum Command {
@@ -52,14 +68,22 @@ pub(super) struct Waiter {
     id_tx: Option<watch::Sender<u64>>,
     /// An eval that may be sent again, because its key makes it run once.
     keyed: Option<EvalParams>,
+    /// Its place among those that are with the server.
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 impl Waiter {
     pub(super) fn new(
         answer_tx: oneshot::Sender<Result<Value, ClientError>>,
         id_tx: Option<watch::Sender<u64>>,
+        place: Option<OwnedSemaphorePermit>,
     ) -> Self {
-        Self { answer_tx, id_tx, keyed: None }
+        Self { answer_tx, id_tx, keyed: None, _place: place }
+    }
+
+    /// Of a request whose answer is not looked at.
+    fn nobody() -> Self {
+        Self::new(oneshot::channel().0, None, None)
     }
 
     fn id(&self) -> Option<u64> {
@@ -86,6 +110,7 @@ pub(super) struct Live {
     wire: Wire,
     machine: Machine<Waiter>,
     running: JoinSet<(Id, Outcome)>,
+    aborts: HashMap<Id, AbortHandle>,
     number: u64,
 }
 
@@ -100,24 +125,25 @@ pub(super) async fn open(
     let mut wire = Wire::new(transport);
     let mut machine = Machine::new(Arc::clone(&settings.handlers), settings.message_bytes_max);
     let introduction = settings.introduction();
-    let nobody = || Waiter::new(oneshot::channel().0, None);
-    let first = shake_hands(&mut wire, &mut machine, &introduction, resume, nobody()).await;
+    let first = shake_hands(&mut wire, &mut machine, &introduction, resume, Waiter::nobody()).await;
     let welcome = match first {
         Err(ClientError::Rpc(error)) if anew && error.is(Kind::SessionRefused) => {
-            shake_hands(&mut wire, &mut machine, &introduction, None, nobody()).await?
+            shake_hands(&mut wire, &mut machine, &introduction, None, Waiter::nobody()).await?
         }
         first => first?,
     };
     let Welcome { session, bindings, metadata } = welcome;
     let imports = Arc::clone(machine.imports());
     let connected = Connected { number, session, bindings: bindings.into(), metadata, imports };
-    Ok((Live { wire, machine, running: JoinSet::new(), number }, connected))
+    Ok((Live { wire, machine, running: JoinSet::new(), aborts: HashMap::new(), number }, connected))
 }
 
 pub(super) struct Driver {
     pub(super) settings: Arc<Settings>,
     pub(super) commands_rx: mpsc::Receiver<Command>,
     pub(super) closing: CancellationToken,
+    /// Whether the session is to be left as it is when the client closes.
+    pub(super) keeps_session: Arc<AtomicBool>,
     pub(super) client: Weak<Inner>,
     pub(super) connected_tx: watch::Sender<Arc<Connected>>,
     pub(super) closed_tx: watch::Sender<Option<(u16, String)>>,
@@ -154,6 +180,9 @@ impl Driver {
     async fn serve(&mut self, live: &mut Live) -> Ended {
         let imports = Arc::clone(live.machine.imports());
         loop {
+            while let Some(run) = live.machine.next_run() {
+                self.start(live, run);
+            }
             let event = tokio::select! {
                 incoming = live.wire.next() => Event::Incoming(incoming),
                 Some(command) = self.commands_rx.recv(), if live.wire.has_room() => Event::Command(command),
@@ -165,14 +194,9 @@ impl Driver {
                 Event::Incoming(Ok(text)) => self.on_text(live, &text),
                 Event::Incoming(Err(ended)) => return ended,
                 Event::Command(command) => on_command(live, command),
-                Event::Handled((id, outcome)) => {
-                    let answer = live.machine.on_handled(&id, outcome);
-                    live.wire.push(answer);
-                }
+                Event::Handled((id, outcome)) => on_handled(live, &id, outcome),
                 Event::GivenUp => live.machine.releases().into_iter().for_each(|text| live.wire.push(text)),
-                Event::Closing => {
-                    return Ended::ByUs { code: close_code::NORMAL, reason: "" };
-                }
+                Event::Closing => return self.leave(live).await,
             }
         }
     }
@@ -181,15 +205,62 @@ impl Driver {
         match live.machine.on_text(text) {
             Some(Effect::Send(text)) => live.wire.push(text),
             Some(Effect::Answered { waiter, outcome }) => waiter.settle(outcome),
-            Some(Effect::Run { id, handler, payload }) => {
-                // Without a client left the connection is about to close, and nobody wants the call to run.
-                if let Some(inner) = self.client.upgrade() {
-                    let context = CallContext { client: Client(inner) };
-                    live.running.spawn(async move { (id, handler::run(handler, payload, context).await) });
+            Some(Effect::Print(run)) => self.print(live, run),
+            Some(Effect::Cancel(id)) => {
+                if let Some(abort) = live.aborts.remove(&id) {
+                    abort.abort();
                 }
             }
-            None => {}
+            Some(Effect::Called) | None => {}
         }
+    }
+
+    /// Runs a handler beside the others.
+    fn start(&self, live: &mut Live, run: Run) {
+        if let Some((id, running)) = self.handle(run) {
+            spawn(live, id, running);
+        }
+    }
+
+    /// Prints a console line here and now, so that lines keep their order.
+    fn print(&self, live: &mut Live, run: Run) {
+        if let Some((id, mut running)) = self.handle(run) {
+            match (&mut running).now_or_never() {
+                Some(outcome) => on_handled(live, &id, outcome),
+                None => spawn(live, id, running),
+            }
+        }
+    }
+
+    fn handle(&self, Run { id, handler, payload }: Run) -> Option<(Id, BoxFuture<'static, Outcome>)> {
+        // Without a client left the connection is about to close, and nobody wants the call to run.
+        let context = CallContext { client: Client(self.client.upgrade()?) };
+        Some((id, handler::run(handler, payload, context).boxed()))
+    }
+
+    /// Ends the session, unless it is to be kept or the server has none, and says goodbye.
+    async fn leave(&self, live: &mut Live) -> Ended {
+        let goodbye = Ended::ByUs { code: close_code::NORMAL, reason: "" };
+        let has_sessions = {
+            let connected = self.connected_tx.borrow();
+            connected.bindings.iter().any(|binding| binding["name"] == SESSION_CLOSE)
+        };
+        if !has_sessions || self.keeps_session.load(Ordering::Relaxed) {
+            return goodbye;
+        }
+        let target = Target::Binding(SESSION_CLOSE.to_owned());
+        let params = InvokeParams { target, payload: Payload::Input(json!({})) };
+        let Ok((_, text)) = live.machine.invoke(&params, Waiter::nobody()) else { return goodbye };
+        live.wire.push(text);
+        // The server closes the connection after its answer; what else comes is for nobody.
+        let closed = timeout(SESSION_END_WAIT_MAX, async {
+            loop {
+                if let Err(ended) = live.wire.next().await {
+                    return ended;
+                }
+            }
+        });
+        closed.await.unwrap_or(goodbye)
     }
 
     fn comes_back(&self, ended: &Ended) -> bool {
@@ -252,6 +323,19 @@ impl Driver {
                 Command::Export { value_tx, .. } => drop(value_tx),
             }
         }
+    }
+}
+
+fn spawn(live: &mut Live, id: Id, running: BoxFuture<'static, Outcome>) {
+    let of = id.clone();
+    let abort = live.running.spawn(async move { (of, running.await) });
+    live.aborts.insert(id, abort);
+}
+
+fn on_handled(live: &mut Live, id: &Id, outcome: Outcome) {
+    live.aborts.remove(id);
+    if let Some(answer) = live.machine.on_handled(id, outcome) {
+        live.wire.push(answer);
     }
 }
 

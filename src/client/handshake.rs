@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::ClientError;
 use super::machine::{Effect, Machine};
 use super::wire::Wire;
-use crate::scomp::methods::{HANDSHAKE, PROTOCOL, ResumeParams};
+use crate::scomp::methods::{CANCEL_INVOKE, HANDSHAKE, PROTOCOL, ResumeParams};
 
 /// How long the server may take to answer the handshake.
 /// It answers at once or is no scomp server; the rest is for slow networks.
@@ -47,6 +47,7 @@ struct HandshakeOut<'a> {
     protocol: &'static str,
     #[serde(flatten)]
     introduction: &'a Introduction<'a>,
+    notifications: [&'static str; 1],
     #[serde(skip_serializing_if = "Option::is_none")]
     session: Option<&'a ResumeParams>,
 }
@@ -86,7 +87,7 @@ pub(super) async fn shake_hands<W>(
     session: Option<&ResumeParams>,
     waiter: W,
 ) -> Result<Welcome, ClientError> {
-    let params = HandshakeOut { protocol: PROTOCOL, introduction, session };
+    let params = HandshakeOut { protocol: PROTOCOL, introduction, notifications: [CANCEL_INVOKE], session };
     let (_, text) = machine.request(HANDSHAKE, &params, waiter).map_err(|(error, _)| error)?;
     wire.push(text);
     let answer = timeout(HANDSHAKE_WAIT_MAX, answer(wire, machine)).await;
@@ -106,7 +107,7 @@ async fn answer<W>(wire: &mut Wire, machine: &mut Machine<W>) -> Result<Value, C
             Some(Effect::Answered { outcome, .. }) => return outcome,
             Some(Effect::Send(text)) => wire.push(text),
             // The machine runs nothing before it is live.
-            Some(Effect::Run { .. }) | None => {}
+            Some(Effect::Called | Effect::Print(_) | Effect::Cancel(_)) | None => {}
         }
     }
 }

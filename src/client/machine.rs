@@ -3,7 +3,7 @@
 //! Pure: texts in, at most one effect out for each. No socket, no clock, no task. `W` is whoever waits for an answer;
 //! the machine only keeps it and hands it back.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -19,24 +19,38 @@ use crate::rpc::{
     encode_failure, encode_request, encode_success,
 };
 use crate::scomp::methods::{
-    INVOKE, InvokeParams, Payload, RELEASE_REF, ReleaseParams, Target, ValueResult, read_params,
+    CANCEL_INVOKE, CancelParams, INVOKE, InvokeParams, Payload, RELEASE_REF, ReleaseParams, Target,
+    ValueResult, read_params,
 };
+use crate::scomp::names::CONSOLE_WRITE;
 
 /// Requests of ours that wait for their answers; one more is refused here.
 /// The server's own default for one connection, so that it need not refuse them.
 pub(super) const REQUESTS_WAITING_MAX: usize = 1024;
-/// Calls of the server that run here at the same time; one more is answered with `Busy`.
-/// Far more than one script starts, few enough that a runaway script cannot fill this process.
-pub(super) const INVOKES_RUNNING_MAX: usize = 256;
+/// Handlers that run at the same time: every call that one eval may make by default. Others wait.
+pub(super) const INVOKES_RUNNING_MAX: usize = 1024;
+/// Calls that wait for a handler to end. As many as a server may have open; past it: `Busy`.
+pub(super) const INVOKES_QUEUED_MAX: usize = 16_384;
 
 /// What the driver has to do.
 pub(super) enum Effect<W> {
     /// Send this text.
     Send(String),
-    /// Run a handler; its end goes to [`Machine::on_handled`].
-    Run { id: Id, handler: Handler, payload: Payload },
+    /// Look at [`Machine::next_run`]: a call came.
+    Called,
+    /// Print a console line, in its order; its end goes to [`Machine::on_handled`].
+    Print(Run),
+    /// End this handler: the server does not wait for it any more.
+    Cancel(Id),
     /// An answer came for this waiter.
     Answered { waiter: W, outcome: Result<Value, ClientError> },
+}
+
+/// A handler to run; its end goes to [`Machine::on_handled`].
+pub(super) struct Run {
+    pub(super) id: Id,
+    pub(super) handler: Handler,
+    pub(super) payload: Payload,
 }
 
 /// The handlers of the declared bindings.
@@ -52,6 +66,8 @@ pub(super) struct Machine<W> {
     phase: Phase,
     outbound: Outbound<W>,
     inbound: Inbound,
+    running: HashSet<Id>,
+    queued: VecDeque<Run>,
     bindings: Arc<Bindings>,
     exports: Exports,
     imports: Arc<Imports>,
@@ -63,7 +79,9 @@ impl<W> Machine<W> {
         Self {
             phase: Phase::ShakingHands,
             outbound: Outbound::new(REQUESTS_WAITING_MAX),
-            inbound: Inbound::new(INVOKES_RUNNING_MAX),
+            inbound: Inbound::new(INVOKES_RUNNING_MAX + INVOKES_QUEUED_MAX),
+            running: HashSet::new(),
+            queued: VecDeque::new(),
             bindings,
             exports: Exports::default(),
             imports: Arc::default(),
@@ -122,10 +140,7 @@ impl<W> Machine<W> {
         match decode(text) {
             Ok(Message::Request { id, method, params }) => self.on_request(id, &method, params),
             Ok(Message::Response { id, outcome }) => self.on_response(&id, outcome),
-            Ok(Message::Notification { method, params }) => {
-                self.on_notification(&method, params);
-                None
-            }
+            Ok(Message::Notification { method, params }) => self.on_notification(&method, params),
             Err(Refusal { id: Some(id), error }) => Some(Effect::Send(encode_failure(Some(&id), &error))),
             // An answer to this could itself be unreadable to the server: two peers would refuse each other for ever.
             Ok(Message::Complaint(error)) | Err(Refusal { id: None, error }) => {
@@ -141,8 +156,8 @@ impl<W> Machine<W> {
         } else {
             Err(ErrorObject::new(Kind::UnknownMethod, format!("a client has no method {method}")))
         };
-        let (handler, payload) = match call {
-            Ok(call) => call,
+        let (run, is_line) = match call {
+            Ok((handler, payload, is_line)) => (Run { id: id.clone(), handler, payload }, is_line),
             Err(error) => return Some(Effect::Send(encode_failure(Some(&id), &error))),
         };
         match self.inbound.admit(&id) {
@@ -152,16 +167,32 @@ impl<W> Machine<W> {
                 return Some(Effect::Send(encode_failure(None, &error)));
             }
             Err(InboundRefusal::Full) => {
-                let error = ErrorObject::new(Kind::Busy, format!("{INVOKES_RUNNING_MAX} calls run already"));
+                let error = ErrorObject::new(Kind::Busy, "too many calls wait for their handlers");
                 return Some(Effect::Send(encode_failure(Some(&id), &error)));
             }
         }
-        values(&payload).iter().for_each(|value| self.imports.note_received(value));
-        Some(Effect::Run { id, handler, payload })
+        values(&run.payload).iter().for_each(|value| self.imports.note_received(value));
+        if is_line {
+            self.running.insert(id);
+            return Some(Effect::Print(run));
+        }
+        self.queued.push_back(run);
+        Some(Effect::Called)
     }
 
-    /// Which handler an `invoke` means, or why none.
-    fn find_handler(&self, params: Option<&RawValue>) -> Result<(Handler, Payload), ErrorObject> {
+    /// The next handler to run, if there is a place for it. A request of ours that waits for its answer lends a place:
+    /// a handler that waits for it does nothing, and the call it waits for may be one of those queued here.
+    pub(super) fn next_run(&mut self) -> Option<Run> {
+        if self.running.len() >= INVOKES_RUNNING_MAX + self.outbound.len() {
+            return None;
+        }
+        let run = self.queued.pop_front()?;
+        self.running.insert(run.id.clone());
+        Some(run)
+    }
+
+    /// Which handler an `invoke` means and whether it is the console, or why none.
+    fn find_handler(&self, params: Option<&RawValue>) -> Result<(Handler, Payload, bool), ErrorObject> {
         if self.phase == Phase::ShakingHands {
             return Err(ErrorObject::new(Kind::NotReady, "the handshake is not done"));
         }
@@ -172,7 +203,8 @@ impl<W> Machine<W> {
             }
             Target::Reference(id) => self.exports.get(id).ok_or_else(|| unknown(Kind::UnknownRef, id)),
         }?;
-        Ok((Arc::clone(handler), payload))
+        let is_line = matches!(&target, Target::Binding(name) if name == CONSOLE_WRITE);
+        Ok((Arc::clone(handler), payload, is_line))
     }
 
     fn on_response(&mut self, id: &Id, outcome: Result<&RawValue, ErrorObject>) -> Option<Effect<W>> {
@@ -193,16 +225,36 @@ impl<W> Machine<W> {
         Some(Effect::Answered { waiter, outcome })
     }
 
-    fn on_notification(&mut self, method: &str, params: Option<&RawValue>) {
-        match read_params::<ReleaseParams>(params) {
-            Ok(release) if method == RELEASE_REF => self.exports.release(&release),
-            Ok(_) | Err(_) => debug!(method, "the server sent a notification that means nothing"),
+    fn on_notification(&mut self, method: &str, params: Option<&RawValue>) -> Option<Effect<W>> {
+        if method == RELEASE_REF
+            && let Ok(release) = read_params::<ReleaseParams>(params)
+        {
+            self.exports.release(&release);
+            return None;
         }
+        if method == CANCEL_INVOKE
+            && let Ok(CancelParams { id }) = read_params(params)
+        {
+            return self.cancel(Id::from(id));
+        }
+        debug!(method, "the server sent a notification that means nothing");
+        None
     }
 
-    /// A handler is done: the text of its answer.
-    pub(super) fn on_handled(&mut self, id: &Id, outcome: Outcome) -> String {
-        self.inbound.finish(id);
+    /// The server does not wait for this call any more. One that has not begun never does.
+    fn cancel(&mut self, id: Id) -> Option<Effect<W>> {
+        self.inbound.finish(&id);
+        self.queued.retain(|run| run.id != id);
+        self.running.remove(&id).then_some(Effect::Cancel(id))
+    }
+
+    /// A handler is done: the text of its answer, if the server still waits for it.
+    pub(super) fn on_handled(&mut self, id: &Id, outcome: Outcome) -> Option<String> {
+        self.running.remove(id);
+        self.inbound.finish(id).then(|| self.answer(id, outcome))
+    }
+
+    fn answer(&mut self, id: &Id, outcome: Outcome) -> String {
         let value = match outcome {
             Ok(value) => value,
             Err(error) => return encode_failure(Some(id), &error),

@@ -1,6 +1,10 @@
 //! The Rust client: connects to an eval server, offers it bindings, and runs code there.
 //!
-//! A [`Client`] is a cheap handle; one task behind it owns the connection. The last handle that is dropped closes it.
+//! A [`Client`] is a cheap handle; one task behind it owns the connection. [`Client::close`] ends the session and the
+//! connection, and so does the last handle that is dropped; [`Client::leave`] keeps the session for a later resume.
+//!
+//! A handler's future is dropped when its answer is not awaited any more: the eval was cancelled, the call took too
+//! long, the session was closed, or the connection is gone.
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), scomp::client::ClientError> {
@@ -31,9 +35,10 @@ mod tests;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::builder::Settings;
@@ -59,6 +64,9 @@ struct Inner {
     connected_rx: watch::Receiver<Arc<Connected>>,
     closed_rx: watch::Receiver<Option<(u16, String)>>,
     closing: CancellationToken,
+    keeps_session: Arc<AtomicBool>,
+    eval_places: Arc<Semaphore>,
+    call_places: Arc<Semaphore>,
     _closes_when_dropped: DropGuard,
 }
 
@@ -78,15 +86,21 @@ impl Client {
         let (connected_tx, connected_rx) = watch::channel(Arc::new(connected));
         let (closed_tx, closed_rx) = watch::channel(None);
         let closing = CancellationToken::new();
+        let keeps_session = Arc::new(AtomicBool::new(false));
         let inner = Arc::new(Inner {
             commands_tx,
             connected_rx,
             closed_rx,
             closing: closing.clone(),
+            keeps_session: Arc::clone(&keeps_session),
+            eval_places: Arc::new(Semaphore::new(driver::EVALS_OPEN_MAX)),
+            call_places: Arc::new(Semaphore::new(driver::CALLS_OPEN_MAX)),
             _closes_when_dropped: closing.clone().drop_guard(),
         });
         let client = Arc::downgrade(&inner);
-        tokio::spawn(Driver { settings, commands_rx, closing, client, connected_tx, closed_tx }.run(live));
+        let driver =
+            Driver { settings, commands_rx, closing, keeps_session, client, connected_tx, closed_tx };
+        tokio::spawn(driver.run(live));
         Self(inner)
     }
 
@@ -104,8 +118,9 @@ impl Client {
     pub async fn start_eval(&self, params: EvalParams) -> Result<Pending, ClientError> {
         let (answer_tx, answer_rx) = oneshot::channel();
         let (id_tx, mut id_rx) = watch::channel(0);
-        self.send(Command::Request { call: Call::Eval(params), waiter: Waiter::new(answer_tx, Some(id_tx)) })
-            .await?;
+        let place = self.place(&self.0.eval_places).await?;
+        let waiter = Waiter::new(answer_tx, Some(id_tx), Some(place));
+        self.send(Command::Request { call: Call::Eval(params), waiter }).await?;
         // An error here means that it was refused or already answered: the answer says which.
         let _ = id_rx.changed().await;
         Ok(Pending { client: self.clone(), id_rx, answer_rx })
@@ -118,9 +133,13 @@ impl Client {
     }
 
     async fn invoke_on(&self, connection: Option<u64>, params: InvokeParams) -> Result<Value, ClientError> {
+        let place = self.place(&self.0.call_places).await?;
+        self.call(Call::Invoke { params, connection }, Some(place)).await
+    }
+
+    async fn call(&self, call: Call, place: Option<OwnedSemaphorePermit>) -> Result<Value, ClientError> {
         let (answer_tx, answer_rx) = oneshot::channel();
-        let call = Call::Invoke { params, connection };
-        self.send(Command::Request { call, waiter: Waiter::new(answer_tx, None) }).await?;
+        self.send(Command::Request { call, waiter: Waiter::new(answer_tx, None, place) }).await?;
         let mut result = answer_rx.await.map_err(|_dropped| self.closed_error())??;
         match result.get_mut("value") {
             Some(value) => Ok(value.take()),
@@ -131,7 +150,10 @@ impl Client {
     /// Ends an eval of this connection by its id, or the running one; the answer lists what was ended.
     pub async fn cancel(&self, eval: Option<u64>) -> Result<Value, ClientError> {
         let input = eval.map_or_else(|| json!({}), |id| json!({"evalId": id}));
-        self.invoke("session.cancel", input).await
+        let target = Target::Binding("session.cancel".to_owned());
+        let params = InvokeParams { target, payload: Payload::Input(input) };
+        // It does not wait behind other calls, which may be what it is to end.
+        self.call(Call::Invoke { params, connection: None }, None).await
     }
 
     /// Makes a closure a value that can stand in an input or an answer. Its life ends with the connection, or when the
@@ -176,10 +198,28 @@ impl Client {
         self.connected().metadata.clone()
     }
 
-    /// Closes the connection; what still waits for an answer fails. Returns when it is done.
+    /// Ends the session and closes the connection; what still waits for an answer fails. Returns when it is done.
+    /// Without a connection the session stays on the server until its time is over.
     pub async fn close(&self) {
         self.0.closing.cancel();
         self.closed().await;
+    }
+
+    /// Closes the connection and keeps the session on the server, to be resumed with [`Session::resume`].
+    pub async fn leave(&self) {
+        self.0.keeps_session.store(true, Ordering::Relaxed);
+        self.close().await;
+    }
+
+    /// Waits for a place among the requests that are with the server.
+    async fn place(&self, places: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, ClientError> {
+        if let Ok(place) = Arc::clone(places).try_acquire_owned() {
+            return Ok(place);
+        }
+        tokio::select! {
+            place = Arc::clone(places).acquire_owned() => place.map_err(|_closed| self.closed_error()),
+            _ended = self.closed() => Err(self.closed_error()),
+        }
     }
 
     /// Waits for the end, and says with which close code and reason it came.

@@ -138,7 +138,7 @@ fn meaning(frame: Option<Result<Frame, TransportError>>) -> Option<Result<Text, 
     match frame {
         Some(Ok(Frame::Text(text))) => Some(Ok(text)),
         Some(Ok(Frame::Alive)) => None,
-        Some(Ok(Frame::Binary)) => by_us(close_code::UNSUPPORTED, "binary frame"),
+        Some(Ok(Frame::Binary(_))) => by_us(close_code::UNSUPPORTED, "binary frame"),
         Some(Ok(Frame::TooLong)) => by_us(close_code::TOO_LONG, "message too long"),
         Some(Ok(Frame::Closed { code, reason })) => Some(Err(Ended::ByPeer { code, reason })),
         Some(Err(error)) => Some(Err(error.into())),
@@ -151,7 +151,7 @@ fn poll_end(transport: &mut BoxTransport, cx: &mut Context<'_>) -> Poll<()> {
     loop {
         match ready!(Pin::new(&mut *transport).poll_next(cx)) {
             Some(Ok(Frame::Closed { .. }) | Err(_)) | None => return Poll::Ready(()),
-            Some(Ok(Frame::Text(_) | Frame::Binary | Frame::TooLong | Frame::Alive)) => {}
+            Some(Ok(Frame::Text(_) | Frame::Binary(_) | Frame::TooLong | Frame::Alive)) => {}
         }
     }
 }
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn frames_that_are_no_text_close_with_the_code_that_says_why() {
-        for (frame, expected) in [(Frame::Binary, 1003), (Frame::TooLong, 1009)] {
+        for (frame, expected) in [(Frame::Binary(b"{}".as_slice().into()), 1003), (Frame::TooLong, 1009)] {
             let Some(Err(ended)) = meaning(Some(Ok(frame))) else {
                 panic!("expected an end with {expected}");
             };

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits::Limits;
+use crate::limits::{DURATION_MS_MAX, Limits, LimitsError};
 use crate::quota::Quotas;
 use crate::server::settings::{AuditSettings, AuthSettings, OriginSettings, ServerSettings, TlsSettings};
 use crate::session::SessionSettings;
@@ -117,6 +117,9 @@ pub enum ConfigError {
         /// What is wrong with it.
         message: String,
     },
+    /// Limits with which no server can be started.
+    #[error(transparent)]
+    Limits(#[from] LimitsError),
     /// The values do not make sense.
     #[error("{key}: {message}")]
     Value {
@@ -167,6 +170,11 @@ impl Settings {
             environment.iter().find(|(variable, _)| variable == name).map(|(_, value)| value.clone())
         };
         let mut settings = environment::overlay(table, environment.iter().cloned())?;
+        if let Some(file) = file {
+            for (at, token) in settings.auth.tokens.iter_mut().enumerate() {
+                token.place = format!("{}: auth.tokens[{at}]", file.display());
+            }
+        }
         settings.auth = settings
             .auth
             .with_environment(lookup)
@@ -190,6 +198,11 @@ impl Settings {
                 message: "expected at least 1, got 0".to_owned(),
             });
         }
+        if self.drain_ms > DURATION_MS_MAX {
+            let message = format!("expected at most {DURATION_MS_MAX}, got {}", self.drain_ms);
+            return Err(ConfigError::Value { key: "drain_ms", message });
+        }
+        self.limits.check()?;
         Ok(())
     }
 }
@@ -273,6 +286,15 @@ mod tests {
     fn a_server_without_threads_is_refused() {
         let refused = Settings::load(None, variables(&[("SCOMP_SHARDS", "0")]), Overrides::default());
         assert_eq!(refused.unwrap_err().to_string(), "shards: expected at least 1, got 0");
+    }
+
+    #[test]
+    fn limits_that_would_crash_the_server_are_refused() {
+        let load = |pairs| Settings::load(None, variables(pairs), Overrides::default()).unwrap_err();
+        let refused = load(&[("SCOMP_LIMITS_MEMORY_BYTES_MAX", "64")]);
+        assert_eq!(refused.to_string(), "limits.memory_bytes_max: expected 1048576 to 2147483648, got 64");
+        let refused = load(&[("SCOMP_DRAIN_MS", "31536000001")]);
+        assert_eq!(refused.to_string(), "drain_ms: expected at most 31536000000, got 31536000001");
     }
 
     #[test]

@@ -1,21 +1,39 @@
 //! The audit log: who did what and when, as JSON lines; never with what.
 //!
-//! A thread of its own writes it, over a bounded queue: a slow disk costs records, which are counted, and never the
-//! time of a shard. Full files are set aside by number.
+//! A thread of its own writes it, over a bounded queue, so a disk or a pipe that stalls never takes the time of a shard.
+//! When the queue is full a record is dropped and counted, and the log says where records are missing; calls go on.
+//!
+//! What comes from peers that have not authenticated goes to a file, a queue and a thread of its own: however much they
+//! send, they cannot push out the records of principals. Refusals of one kind are recorded together.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Write as _};
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::{Duration, SystemTime};
+mod file;
+mod refusals;
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::Serialize;
 use tokio::sync::oneshot;
 
 use super::audit_record_dropped;
+use file::Log;
+use refusals::Refusals;
 
 /// Records that wait for the disk. A burst of calls from every session fits; behind a disk that hangs, no more.
 const RECORDS_QUEUED_MAX: usize = 8_192;
+
+/// The same for peers that have not authenticated. Their refusals are counted in the metrics whatever happens here.
+const UNAUTHENTICATED_QUEUED_MAX: usize = 1_024;
+
+/// At this size the file of peers that have not authenticated is set aside. A day of one refusal a second fits.
+const UNAUTHENTICATED_BYTES_MAX: u64 = 8 << 20;
+
+/// How many files of such peers are kept beside the current one.
+const UNAUTHENTICATED_FILES_MAX: usize = 1;
 
 /// How long a stop waits for the disk.
 const SYNC_WAIT_MAX: Duration = Duration::from_secs(2);
@@ -24,10 +42,24 @@ const SYNC_WAIT_MAX: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Event {
-    /// A connection was refused at the gate.
+    /// Requests were refused at the gate. The first is recorded by itself, those after it together.
     Refused {
         /// Why.
         reason: &'static str,
+        /// How many.
+        count: u64,
+    },
+    /// Records are missing here: they came faster than they could be written.
+    RecordsDropped {
+        /// How many.
+        count: u64,
+    },
+    /// A principal asked for something that needs a role which it does not have.
+    RoleRefused {
+        /// Who asked.
+        principal: String,
+        /// What it lacks.
+        role: &'static str,
     },
     /// A session began.
     SessionOpened {
@@ -87,13 +119,6 @@ pub enum Event {
     },
 }
 
-#[derive(Serialize)]
-struct Line<'a> {
-    at: String,
-    #[serde(flatten)]
-    event: &'a Event,
-}
-
 enum Job {
     Write(SystemTime, Event),
     Sync(oneshot::Sender<()>),
@@ -102,137 +127,173 @@ enum Job {
 /// The way to the log; the default one keeps no record.
 #[derive(Debug, Clone, Default)]
 pub struct Audit {
-    jobs_tx: Option<SyncSender<Job>>,
+    queues: Option<Queues>,
+}
+
+#[derive(Debug, Clone)]
+struct Queues {
+    principals: Queue,
+    unauthenticated: Queue,
 }
 
 impl Audit {
-    /// Appends to the file at `path`, which is set aside at `max_bytes`; `keep` such files are kept.
+    /// Appends to the file at `path`, which is set aside at `max_bytes`; `keep` such files are kept. Beside it is
+    /// `path.unauthenticated`, for peers that have not authenticated.
     pub fn open(path: &Path, max_bytes: u64, keep: usize) -> io::Result<Self> {
-        let log = Log::open(path, max_bytes, keep)?;
-        let (jobs_tx, jobs_rx) = sync_channel(RECORDS_QUEUED_MAX);
-        std::thread::Builder::new().name("audit".to_owned()).spawn(move || write_records(log, &jobs_rx))?;
-        Ok(Self { jobs_tx: Some(jobs_tx) })
+        let principals = Log::open(path, max_bytes, keep)?;
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(".unauthenticated");
+        let unauthenticated =
+            Log::open_later(Path::new(&beside), UNAUTHENTICATED_BYTES_MAX, UNAUTHENTICATED_FILES_MAX);
+        let queues = Queues {
+            principals: Queue::start("principals", principals, RECORDS_QUEUED_MAX)?,
+            unauthenticated: Queue::start("unauthenticated", unauthenticated, UNAUTHENTICATED_QUEUED_MAX)?,
+        };
+        Ok(Self { queues: Some(queues) })
     }
 
-    /// Puts down what `event` gives, if a record is kept at all.
+    /// Records the event, if a log is kept. Never waits.
     pub fn record(&self, event: impl FnOnce() -> Event) {
-        if let Some(jobs_tx) = &self.jobs_tx
-            && jobs_tx.try_send(Job::Write(SystemTime::now(), event())).is_err()
-        {
-            audit_record_dropped();
+        if let Some(queues) = &self.queues {
+            queues.principals.push(event());
         }
     }
 
-    /// Waits a moment until all records so far are in the file.
+    /// Records what a peer did that has not authenticated, apart from the records of principals. Never waits.
+    pub fn record_unauthenticated(&self, event: impl FnOnce() -> Event) {
+        if let Some(queues) = &self.queues {
+            queues.unauthenticated.push(event());
+        }
+    }
+
+    /// Waits a moment until all records so far are in the files.
     pub async fn sync(&self) {
-        let Some(jobs_tx) = &self.jobs_tx else { return };
+        let Some(queues) = &self.queues else { return };
+        // A disk that hangs does not keep the server from stopping.
+        let both = async { tokio::join!(queues.principals.sync(), queues.unauthenticated.sync()) };
+        let _ = tokio::time::timeout(SYNC_WAIT_MAX, both).await;
+    }
+}
+
+/// The way to the thread that writes one file.
+#[derive(Debug, Clone)]
+struct Queue {
+    name: &'static str,
+    jobs_tx: SyncSender<Job>,
+    /// Records dropped since the log last said so.
+    dropped: Arc<AtomicU64>,
+}
+
+impl Queue {
+    fn start(name: &'static str, log: Log, queued_max: usize) -> io::Result<Self> {
+        let (jobs_tx, jobs_rx) = sync_channel(queued_max);
+        let dropped = Arc::<AtomicU64>::default();
+        let mut writer = Writer { name, log, refusals: Refusals::default(), dropped: Arc::clone(&dropped) };
+        std::thread::Builder::new().name(format!("audit-{name}")).spawn(move || writer.run(&jobs_rx))?;
+        Ok(Self { name, jobs_tx, dropped })
+    }
+
+    fn push(&self, event: Event) {
+        if self.jobs_tx.try_send(Job::Write(SystemTime::now(), event)).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+            audit_record_dropped(self.name);
+        }
+    }
+
+    async fn sync(&self) {
         let (done_tx, done_rx) = oneshot::channel();
-        if jobs_tx.try_send(Job::Sync(done_tx)).is_ok() {
-            // A disk that hangs does not keep the server from stopping.
-            let _ = tokio::time::timeout(SYNC_WAIT_MAX, done_rx).await;
+        if self.jobs_tx.try_send(Job::Sync(done_tx)).is_ok() {
+            // The thread lives as long as this queue does.
+            let _ = done_rx.await;
         }
     }
 }
 
-fn write_records(mut log: Log, jobs_rx: &Receiver<Job>) {
-    let mut is_failing = false;
-    while let Ok(first) = jobs_rx.recv() {
-        let mut written = Ok(());
-        let mut waiting = Vec::new();
-        for job in std::iter::once(first).chain(jobs_rx.try_iter()) {
-            match job {
-                Job::Write(at, event) => written = written.and(log.write(at, &event)),
-                Job::Sync(done_tx) => waiting.push(done_tx),
+/// Writes one file.
+struct Writer {
+    name: &'static str,
+    log: Log,
+    refusals: Refusals,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Writer {
+    fn run(&mut self, jobs_rx: &Receiver<Job>) {
+        let mut is_failing = false;
+        while let Some(first) = self.next(jobs_rx) {
+            let mut waiting = Vec::new();
+            let mut written = Ok(());
+            // Bounded, so that a flood does not keep what is written from the disk.
+            for job in first.into_iter().chain(jobs_rx.try_iter().take(RECORDS_QUEUED_MAX)) {
+                match job {
+                    Job::Write(at, event) => written = written.and(self.take(at, event)),
+                    Job::Sync(done_tx) => waiting.push(done_tx),
+                }
+            }
+            written = written.and(self.close_batch(!waiting.is_empty()));
+            if let Err(error) = &written
+                && !is_failing
+            {
+                tracing::error!(%error, path = %self.log.path().display(), "the audit log cannot be written");
+            }
+            is_failing = written.is_err();
+            for done_tx in waiting {
+                // The stop may have gone on without it.
+                let _ = done_tx.send(());
             }
         }
-        let written = written.and(log.file.flush());
-        if let Err(error) = &written
-            && !is_failing
-        {
-            tracing::error!(%error, path = %log.path.display(), "the audit log cannot be written");
-        }
-        is_failing = written.is_err();
-        for done_tx in waiting {
-            // Whoever asked may have gone.
-            let _ = done_tx.send(());
+    }
+
+    /// The next job; `Some(None)` when refusals are due, `None` when no more jobs can come.
+    fn next(&self, jobs_rx: &Receiver<Job>) -> Option<Option<Job>> {
+        let Some(due) = self.refusals.next_due() else {
+            return jobs_rx.recv().ok().map(Some);
+        };
+        match jobs_rx.recv_timeout(due.saturating_duration_since(Instant::now())) {
+            Ok(job) => Some(Some(job)),
+            Err(RecvTimeoutError::Timeout) => Some(None),
+            Err(RecvTimeoutError::Disconnected) => None,
         }
     }
-}
 
-struct Log {
-    path: PathBuf,
-    file: BufWriter<File>,
-    bytes: u64,
-    max_bytes: u64,
-    keep: usize,
-}
-
-impl Log {
-    fn open(path: &Path, max_bytes: u64, keep: usize) -> io::Result<Self> {
-        let file = OpenOptions::new().create(true).append(true).open(path)?;
-        let bytes = file.metadata()?.len();
-        Ok(Self { path: path.to_owned(), file: BufWriter::new(file), bytes, max_bytes, keep })
+    fn take(&mut self, at: SystemTime, event: Event) -> io::Result<()> {
+        let event = match event {
+            Event::Refused { reason, count } => self.refusals.take(reason, count, at, Instant::now()),
+            other => Some(other),
+        };
+        event.map_or(Ok(()), |event| self.write(at, &event))
     }
 
     fn write(&mut self, at: SystemTime, event: &Event) -> io::Result<()> {
-        let mut line = serde_json::to_vec(&Line { at: rfc3339(at), event })?;
-        line.push(b'\n');
-        let length = u64::try_from(line.len()).unwrap_or(u64::MAX);
-        if self.bytes > 0 && self.bytes.saturating_add(length) > self.max_bytes {
-            self.set_aside()?;
-        }
-        self.file.write_all(&line)?;
-        self.bytes += length;
-        Ok(())
+        self.log.write(at, event).inspect_err(|_| {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+            audit_record_dropped(self.name);
+        })
     }
 
-    fn set_aside(&mut self) -> io::Result<()> {
-        self.file.flush()?;
-        for number in (1..self.keep).rev() {
-            let older = self.numbered(number + 1);
-            // The first times round there is nothing of that number yet.
-            let _ = std::fs::rename(self.numbered(number), older);
+    /// Writes what was gathered, all of it at the end of the server, and brings the file up to date.
+    fn close_batch(&mut self, is_sync: bool) -> io::Result<()> {
+        let now = if is_sync { None } else { Some(Instant::now()) };
+        let mut written = Ok(());
+        for (at, event) in self.refusals.take_due(now) {
+            written = written.and(self.write(at, &event));
         }
-        if self.keep > 0 {
-            std::fs::rename(&self.path, self.numbered(1))?;
-        } else {
-            std::fs::remove_file(&self.path)?;
+        let dropped = self.dropped.swap(0, Ordering::Relaxed);
+        if dropped > 0 {
+            let noted = self.log.write(SystemTime::now(), &Event::RecordsDropped { count: dropped });
+            if noted.is_err() {
+                self.dropped.fetch_add(dropped, Ordering::Relaxed);
+            }
+            written = written.and(noted);
         }
-        *self = Self::open(&self.path, self.max_bytes, self.keep)?;
-        Ok(())
+        written.and(self.log.flush())
     }
-
-    fn numbered(&self, number: usize) -> PathBuf {
-        let mut name = self.path.clone().into_os_string();
-        name.push(format!(".{number}"));
-        name.into()
-    }
-}
-
-/// `2026-02-28T23:59:59.042Z`.
-fn rfc3339(at: SystemTime) -> String {
-    let since_epoch = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let (seconds, millis) = (since_epoch.as_secs(), since_epoch.subsec_millis());
-    let (year, month, day) = date_of(seconds / 86_400);
-    let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
-}
-
-/// The date that many days after 1 January 1970. Years are counted from March, so that a leap day comes last.
-fn date_of(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
 
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("scomp-audit-{name}-{}", std::process::id()));
@@ -240,27 +301,17 @@ mod tests {
         folder
     }
 
-    #[test]
-    fn dates_are_those_of_the_calendar() {
-        let at = |seconds| rfc3339(SystemTime::UNIX_EPOCH + Duration::from_millis(seconds));
-        assert_eq!(at(0), "1970-01-01T00:00:00.000Z");
-        assert_eq!(at(951_782_400_000), "2000-02-29T00:00:00.000Z");
-        assert_eq!(at(1_772_323_199_042), "2026-02-28T23:59:59.042Z");
-        assert_eq!(at(1_709_251_200_000), "2024-03-01T00:00:00.000Z");
-    }
-
-    #[test]
-    fn a_full_file_is_set_aside_and_the_oldest_goes() {
-        let folder = folder("rotate");
+    #[tokio::test]
+    async fn records_that_were_dropped_leave_a_mark() {
+        let folder = folder("dropped");
         let path = folder.join("audit.jsonl");
-        let mut log = Log::open(&path, 140, 2).unwrap();
-        for reason in ["one", "two", "three", "four", "five", "six", "seven"] {
-            log.write(SystemTime::now(), &Event::Refused { reason }).unwrap();
-        }
-        log.file.flush().unwrap();
-        let lines = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap().lines().count();
-        assert_eq!((lines("audit.jsonl"), lines("audit.jsonl.1"), lines("audit.jsonl.2")), (1, 2, 2));
-        assert!(!folder.join("audit.jsonl.3").exists());
+        let audit = Audit::open(&path, 1 << 20, 1).unwrap();
+        audit.queues.as_ref().unwrap().principals.dropped.fetch_add(3, Ordering::Relaxed);
+        audit.record(|| Event::SessionOpened { principal: "ann".into(), session: "s1".into() });
+        audit.sync().await;
+        let text = std::fs::read_to_string(&path).unwrap();
+        let last: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+        assert_eq!((last["event"].as_str(), last["count"].as_u64()), (Some("recordsDropped"), Some(3)));
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -32,6 +32,7 @@ struct Meters {
     evals_queued: Gauge,
     slices: Counter,
     references: Gauge,
+    log_dropped: Counter,
     /// Counters with a label, by family and label.
     labelled: RwLock<HashMap<(&'static str, &'static str), Counter>>,
     bindings: RwLock<HashMap<String, BindingMeters>>,
@@ -53,7 +54,7 @@ impl Meters {
             Err(_) => PrometheusBuilder::new().build_recorder(),
         };
         with_local_recorder(&recorder, describe);
-        let (evals_ok, eval_seconds, evals_queued, slices, references) =
+        let (evals_ok, eval_seconds, evals_queued, slices, references, log_dropped) =
             with_local_recorder(&recorder, || {
                 (
                     metrics::counter!("scomp_evals_total", "outcome" => "ok"),
@@ -61,6 +62,7 @@ impl Meters {
                     metrics::gauge!("scomp_evals_queued"),
                     metrics::counter!("scomp_slices_total"),
                     metrics::gauge!("scomp_references"),
+                    metrics::counter!(LOG_DROPPED),
                 )
             });
         Self {
@@ -70,6 +72,7 @@ impl Meters {
             evals_queued,
             slices,
             references,
+            log_dropped,
             labelled: RwLock::default(),
             bindings: RwLock::default(),
         }
@@ -122,7 +125,10 @@ const REFUSALS: Family = Family { name: "scomp_refusals_total", label: "reason" 
 const CLOSES: Family = Family { name: "scomp_closes_total", label: "code" };
 const STRAYS: Family = Family { name: "scomp_stray_messages_total", label: "kind" };
 const PEER_WARNINGS: Family = Family { name: "scomp_peer_warnings_total", label: "kind" };
-const AUDIT_DROPPED: &str = "scomp_audit_dropped_total";
+const AUDIT_DROPPED: Family = Family { name: "scomp_audit_dropped_total", label: "log" };
+const ENGINE_LEAKS: &str = "scomp_engine_leaks_total";
+const ENGINE_LEAKED_BYTES: &str = "scomp_engine_leaked_bytes_total";
+const LOG_DROPPED: &str = "scomp_log_dropped_total";
 
 fn describe() {
     metrics::describe_counter!(EVALS.name, "Evals that ended, by outcome: ok or the kind of the error");
@@ -137,7 +143,13 @@ fn describe() {
     metrics::describe_counter!(CLOSES.name, "Connections that we closed, by WebSocket close code");
     metrics::describe_counter!(STRAYS.name, "Messages that meant nothing to us");
     metrics::describe_counter!(PEER_WARNINGS.name, "What peers of other protocols did wrong");
-    metrics::describe_counter!(AUDIT_DROPPED, "Audit records lost because the disk was too slow");
+    metrics::describe_counter!(LOG_DROPPED, "Log lines lost because stderr was not read in time");
+    metrics::describe_counter!(AUDIT_DROPPED.name, "Audit records lost because the disk was too slow");
+    metrics::describe_counter!(
+        ENGINE_LEAKS,
+        "Contexts that did not free all of their memory when they ended"
+    );
+    metrics::describe_counter!(ENGINE_LEAKED_BYTES, "Bytes that such contexts left allocated");
 }
 
 /// A peer of another protocol did something wrong; `kind` begins with the protocol's name.
@@ -198,9 +210,23 @@ pub(crate) fn stray(kind: &'static str) {
     METERS.count(STRAYS, kind);
 }
 
-/// An audit record was lost.
-pub(crate) fn audit_record_dropped() {
-    with_local_recorder(&METERS.recorder, || metrics::counter!(AUDIT_DROPPED).increment(1));
+/// Log lines were lost.
+pub(crate) fn log_lines_dropped(count: u64) {
+    METERS.log_dropped.increment(count);
+}
+
+/// An audit record was lost, of the log of that name.
+pub(crate) fn audit_record_dropped(log: &'static str) {
+    METERS.count(AUDIT_DROPPED, log);
+}
+
+/// A runtime was freed, and this many bytes of it were not.
+pub(crate) fn engine_leaked(bytes: usize) {
+    tracing::error!(bytes, "QuickJS leaked memory");
+    with_local_recorder(&METERS.recorder, || {
+        metrics::counter!(ENGINE_LEAKS).increment(1);
+        metrics::counter!(ENGINE_LEAKED_BYTES).increment(u64::try_from(bytes).unwrap_or(u64::MAX));
+    });
 }
 
 /// The outcome's name in labels and records: `ok`, or a kind of ours; what a handler made up is `other`.

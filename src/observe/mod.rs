@@ -4,9 +4,10 @@
 //! waits, and nothing here keeps script source, inputs or outputs.
 
 pub mod audit;
+pub mod log;
 mod meters;
 
 pub(crate) use meters::{
-    Level, Waiting, audit_record_dropped, binding_called, client_called, closed, eval_finished, outcome_name,
-    peer_warned, refused, render, slice_ran, stray, upkeep,
+    Level, Waiting, audit_record_dropped, binding_called, client_called, closed, engine_leaked,
+    eval_finished, log_lines_dropped, outcome_name, peer_warned, refused, render, slice_ran, stray, upkeep,
 };

@@ -1,5 +1,6 @@
 //! Where a package is reached from outside.
 
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use axum::http::HeaderMap;
 use tokio_util::sync::CancellationToken;
 
 use crate::binding::Principal;
+use crate::observe::audit::Audit;
 use crate::transport::BoxTransport;
 
 /// Serves the connections that come to a mount.
@@ -32,6 +34,8 @@ pub struct Visit {
     pub transport: BoxTransport,
     /// Who came; where the endpoint authenticates by itself, whoever is served without a token.
     pub principal: Arc<Principal>,
+    /// Where what the connection does is recorded.
+    pub audit: Audit,
     /// What stood behind `?` in its address.
     pub query: Option<String>,
     /// The headers of its upgrade.
@@ -45,7 +49,8 @@ pub struct Visit {
 pub enum MountGate {
     /// The server, by its tokens.
     Server,
-    /// The package, by the means of its protocol. Only the origin of web pages is checked before.
+    /// The package, by the means of its protocol. Only the origin of web pages is checked before, and on a server
+    /// without tokens the `Host`, unless the mount listens on a public address of its own.
     Own,
 }
 
@@ -78,6 +83,15 @@ impl Mount {
         Self { listen: None, path: path.into(), gate: MountGate::Server, face }
     }
 
+    /// Whether only this machine can reach it when the server has no tokens: such a server listens on loopback, and
+    /// a web page could still make its own name point there.
+    pub fn is_local(&self) -> bool {
+        let Some(listen) = &self.listen else { return true };
+        let is_loopback = |address: SocketAddr| address.ip().to_canonical().is_loopback();
+        listen.parse().is_ok_and(is_loopback)
+            || listen.rsplit_once(':').is_some_and(|(name, _)| name.eq_ignore_ascii_case("localhost"))
+    }
+
     /// The same on a port of its own.
     #[must_use]
     pub fn on(self, listen: impl Into<String>) -> Self {
@@ -99,5 +113,27 @@ impl std::fmt::Debug for Mount {
             .field("path", path)
             .field("gate", gate)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_is_local_on_the_servers_port_and_on_loopback() {
+        let mount = Mount {
+            listen: None,
+            path: "/x".to_owned(),
+            gate: MountGate::Own,
+            face: Face::Http(axum::Router::new()),
+        };
+        assert!(mount.is_local());
+        for listen in ["127.0.0.1:1", "[::1]:1", "[::ffff:127.0.0.1]:1", "localhost:1", "LOCALHOST:1"] {
+            assert!(mount.clone().on(listen).is_local(), "{listen}");
+        }
+        for listen in ["0.0.0.0:1", "[::]:1", "10.0.0.1:1", "example.org:1", "localhost.example:1"] {
+            assert!(!mount.clone().on(listen).is_local(), "{listen}");
+        }
     }
 }

@@ -8,12 +8,17 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 
+use super::handshake::Handshaking;
 use super::{Background, Backoff, Conversation, Host, Parting, commands, pump};
 use crate::transport::{self, Dial};
 
-/// A connection that lived this long counts as good: the next wait is the first one again.
+/// A connection that was up this long counts as good: the next wait is the first one again.
 /// A peer that takes every connection and drops it at once is not hammered.
 const GOOD_AFTER: Duration = Duration::from_secs(5);
+
+/// How long a peer may take to complete the handshake of its protocol once it has accepted the connection.
+/// Long enough for a gateway that wakes up for it; callers see `not connected: handshake timed out`.
+pub const HANDSHAKE_MAX: Duration = Duration::from_secs(30);
 
 /// How to reach a peer.
 #[derive(Debug, Clone)]
@@ -24,15 +29,23 @@ pub struct LinkSettings {
     pub dial: Dial,
     /// How long a dial may take.
     pub connect_max: Duration,
+    /// How long the handshake of the protocol may take after that.
+    pub handshake_max: Duration,
     /// How long to wait between dials.
     pub backoff: Backoff,
 }
 
 impl LinkSettings {
-    /// Settings with the usual patience: 10 s to connect, waits of 200 ms to 5 s.
+    /// Settings with the usual limits: 10 s to connect, 30 s for the handshake, waits of 200 ms to 5 s.
     pub fn new(name: impl Into<String>, dial: Dial) -> Self {
         let connect_max = Duration::from_secs(10);
-        Self { name: name.into(), dial, connect_max, backoff: Backoff::default() }
+        Self {
+            name: name.into(),
+            dial,
+            connect_max,
+            handshake_max: HANDSHAKE_MAX,
+            backoff: Backoff::default(),
+        }
     }
 }
 
@@ -44,9 +57,9 @@ pub enum LinkState {
         /// What went wrong last, if anything did.
         error: Option<String>,
     },
-    /// Being dialled.
+    /// Being dialled, or connected with the handshake of the protocol still under way.
     Connecting,
-    /// Connected.
+    /// Connected, and the handshake is complete.
     Up,
     /// Not connected, and not dialled any more: the configuration is wrong, or the server stops.
     GivenUp {
@@ -125,15 +138,15 @@ pub fn link<C: Conversation>(
     let (commands_tx, commands_rx) = commands();
     let conversation = converse(commands_tx.clone());
     let (state_tx, state_rx) = watch::channel(LinkState::Down { error: None });
-    let driver = Driver { settings, conversation, commands_rx, state_tx };
+    let conversation = Handshaking::new(conversation, state_tx, settings.handshake_max);
+    let driver = Driver { settings, conversation, commands_rx };
     (Link { commands_tx, state_rx }, Background::new(move |host| driver.run(host)))
 }
 
 struct Driver<C: Conversation> {
     settings: LinkSettings,
-    conversation: C,
+    conversation: Handshaking<C>,
     commands_rx: mpsc::Receiver<C::Command>,
-    state_tx: watch::Sender<LinkState>,
 }
 
 impl<C: Conversation> Driver<C> {
@@ -150,14 +163,14 @@ impl<C: Conversation> Driver<C> {
             }
         };
         tracing::info!(peer = self.settings.name, reason = end, "the link is given up");
-        self.state_tx.send_replace(LinkState::GivenUp { reason: end });
+        self.conversation.set_state(LinkState::GivenUp { reason: end });
         // The state stays readable for as long as the server runs.
         host.stop.cancelled().await;
     }
 
     /// Dials and serves one connection; an error is the end of the link.
     async fn attempt(&mut self, host: &Host) -> Result<(), String> {
-        self.state_tx.send_replace(LinkState::Connecting);
+        self.conversation.set_state(LinkState::Connecting);
         let dialled = tokio::select! {
             dialled = tokio::time::timeout(self.settings.connect_max, transport::dial(&self.settings.dial)) => dialled,
             () = host.stop.cancelled() => return Err("the server stops".to_owned()),
@@ -168,11 +181,10 @@ impl<C: Conversation> Driver<C> {
             Err(_) => return self.down("no answer in time".to_owned()),
         };
         tracing::info!(peer = self.settings.name, "connected");
-        let opened_at = Instant::now();
         self.discard_commands();
-        self.state_tx.send_replace(LinkState::Up);
         let parting = pump(&mut transport, &mut self.conversation, &mut self.commands_rx, &host.stop).await;
-        if opened_at.elapsed() >= GOOD_AFTER {
+        let ready_at: Option<Instant> = self.conversation.take_ready_at();
+        if ready_at.is_some_and(|at| at.elapsed() >= GOOD_AFTER) {
             self.settings.backoff.reset();
         }
         match parting {
@@ -185,7 +197,7 @@ impl<C: Conversation> Driver<C> {
 
     fn down(&mut self, error: String) -> Result<(), String> {
         tracing::warn!(peer = self.settings.name, error, "not connected");
-        self.state_tx.send_replace(LinkState::Down { error: Some(error) });
+        self.conversation.set_state(LinkState::Down { error: Some(error) });
         self.discard_commands();
         Ok(())
     }

@@ -6,9 +6,11 @@
 
 mod backoff;
 mod endpoint;
+mod handshake;
 mod host;
 mod link;
 mod pump;
+mod requester;
 
 use std::time::Instant;
 
@@ -17,8 +19,9 @@ use tokio::sync::mpsc;
 pub use backoff::Backoff;
 pub use endpoint::{Endpoint, Face, Mount, MountGate, Visit};
 pub use host::{Background, Host};
-pub use link::{Link, LinkDown, LinkSettings, LinkState, link};
+pub use link::{HANDSHAKE_MAX, Link, LinkDown, LinkSettings, LinkState, link};
 pub use pump::{Parting, pump};
+pub use requester::{PendingRecord, Requester};
 
 /// Commands that wait for a connection before its senders wait or are refused.
 /// A busy peer has about this many requests in flight; more would only hide that it is too slow.
@@ -43,6 +46,12 @@ pub trait Conversation: Send + 'static {
     /// Somebody told it something.
     fn on_command(&mut self, command: Self::Command, now: Instant, out: &mut Out);
 
+    /// Whether the handshake of the protocol is complete, so that commands can be served. A link counts as up only
+    /// then, and is closed if it takes longer than [`LinkSettings::handshake_max`].
+    fn is_ready(&self) -> bool {
+        true
+    }
+
     /// When it wants to be woken.
     fn wake_at(&self) -> Option<Instant> {
         None
@@ -52,9 +61,12 @@ pub trait Conversation: Send + 'static {
     fn on_wake(&mut self, _now: Instant, _out: &mut Out) {}
 
     /// A binary frame came in.
-    fn on_binary(&mut self, out: &mut Out) {
+    fn on_binary(&mut self, _bytes: &[u8], _now: Instant, out: &mut Out) {
         out.close(crate::transport::close_code::UNSUPPORTED, "only text frames are spoken here");
     }
+
+    /// The connection is about to be closed by this side. What is sent here goes out before the close frame.
+    fn on_closing(&mut self, _parting: &Parting, _out: &mut Out) {}
 
     /// The connection is gone. Whoever waits for an answer is told so here.
     fn on_end(&mut self, now: Instant);

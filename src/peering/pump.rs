@@ -139,7 +139,7 @@ impl<T: Transport, C: Conversation> Pump<'_, T, C> {
         self.pinged = false;
         match frame {
             Some(Ok(Frame::Text(text))) => self.conversation.on_text(text.as_str(), now, out),
-            Some(Ok(Frame::Binary)) => self.conversation.on_binary(out),
+            Some(Ok(Frame::Binary(bytes))) => self.conversation.on_binary(&bytes, now, out),
             Some(Ok(Frame::Alive)) => {}
             Some(Ok(Frame::TooLong)) => out.close(close_code::TOO_LONG, "the message is too long"),
             Some(Ok(Frame::Closed { code, reason })) => return Err(Parting::Closed { code, reason }),
@@ -183,6 +183,9 @@ impl<T: Transport, C: Conversation> Pump<'_, T, C> {
     }
 
     async fn deliver(&mut self, out: &mut Out) -> Result<(), Parting> {
+        if let Some(parting) = out.parting.clone() {
+            self.conversation.on_closing(&parting, out);
+        }
         let delivered = async {
             self.feed(out).await?;
             if !self.pinged && Instant::now() >= self.last_heard + PING_AFTER {
@@ -193,7 +196,8 @@ impl<T: Transport, C: Conversation> Pump<'_, T, C> {
         };
         match delivered.await {
             Ok(()) => out.parting.take().map_or(Ok(()), Err),
-            Err(Undelivered::Gone) => Err(Parting::Gone),
+            // A peer that has left before our last frames does not change how the connection was to end.
+            Err(Undelivered::Gone) => Err(out.parting.take().unwrap_or(Parting::Gone)),
             Err(Undelivered::TooSlow) => {
                 Err(Parting::Close { code: 1013, reason: "the connection reads too slowly".to_owned() })
             }

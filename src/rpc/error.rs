@@ -107,6 +107,8 @@ kinds! {
     InvalidInput => code::INVALID_PARAMS,
     /// The output breaks the declared schema.
     InvalidOutput => code::INVALID_OUTPUT,
+    /// Checking the value against its schema would take too long, so that it was not done.
+    ValidationLimit => code::EVAL,
     /// No binding of that name.
     UnknownBinding => code::METHOD_NOT_FOUND,
     /// No reference of that id.

@@ -26,6 +26,7 @@ use rquickjs::allocator::Allocator;
 
 use super::meter::{Meter, Stop};
 use super::total::Share;
+use crate::observe;
 
 /// Bytes allocated between two looks at the clock. Small objects come from chunks of QuickJS's own, so an ordinary
 /// script hardly gets here; a look takes some 30 ns.
@@ -57,6 +58,15 @@ pub(crate) struct Used {
     share: RefCell<Share>,
     /// Whether the server's total has refused something in this turn.
     is_short: Cell<bool>,
+}
+
+impl Drop for Used {
+    /// The runtime is gone by now, so what is still counted was leaked by QuickJS.
+    fn drop(&mut self) {
+        if self.bytes() > 0 {
+            observe::engine_leaked(self.bytes());
+        }
+    }
 }
 
 impl Used {
@@ -215,5 +225,41 @@ unsafe impl Allocator for Heap {
 
     unsafe fn usable_size(ptr: *mut u8) -> usize {
         unsafe { mimalloc::mi_usable_size(ptr.cast()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::engine::Engine;
+    use super::super::total::{MemoryTotal, Share};
+    use crate::binding::Registry;
+    use crate::limits::Limits;
+    use crate::observe;
+
+    fn leaks() -> u64 {
+        let page = observe::render();
+        let count = page.lines().find_map(|line| line.strip_prefix("scomp_engine_leaks_total "));
+        count.map_or(0, |count| count.parse().unwrap())
+    }
+
+    /// The only test in this process that leaks: the count is of the process.
+    #[test]
+    fn a_leak_in_the_engine_is_counted_and_does_not_end_the_process() {
+        let engine = || {
+            let share = Share::replace(&MemoryTotal::new(usize::MAX));
+            Engine::new(Arc::new(Limits::default()), Arc::new(Registry::default()), share).unwrap()
+        };
+        drop(engine());
+        assert_eq!(leaks(), 0);
+        let leaking = engine();
+        leaking.enter(|ctx| {
+            let object: rquickjs::Value<'_> = ctx.eval("({ f() {}, list: [{}] })").unwrap();
+            std::mem::forget(object);
+        });
+        drop(leaking);
+        assert_eq!(leaks(), 1);
+        engine().enter(|ctx| assert_eq!(ctx.eval::<i32, _>("1 + 1").unwrap(), 2));
     }
 }

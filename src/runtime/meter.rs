@@ -22,6 +22,8 @@ pub(crate) enum Stop {
     Cpu,
     /// Its time by the clock is used up.
     Wall,
+    /// The CPU quota of its principal is overdrawn.
+    Quota,
     /// Its memory is used up.
     Memory,
     /// Somebody cancelled it.
@@ -34,7 +36,7 @@ impl Stop {
     /// The kind under which the client hears of it.
     pub(crate) fn kind(self) -> Kind {
         match self {
-            Self::Cpu | Self::Wall => Kind::Timeout,
+            Self::Cpu | Self::Wall | Self::Quota => Kind::Timeout,
             Self::Memory => Kind::MemoryLimit,
             Self::Cancelled => Kind::Cancelled,
             Self::Closed => Kind::SessionClosed,

@@ -3,18 +3,21 @@
 //! The only place that names `rquickjs`; no JavaScript value leaves it.
 
 mod engine;
+mod fair;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod guest;
 mod heap;
 mod host;
 mod meter;
+mod poll_counter;
 mod prelude;
 mod raw;
 mod script;
 mod session;
 pub mod shard;
 mod slice;
+mod slices;
 mod source;
 mod spare;
 mod stack;

@@ -28,10 +28,9 @@ macro_rules! part {
     };
 }
 
-static CORE: Part =
-    part!("core": "primordials", "console", "timers", "platform", "units", "bindings", "guards");
+static CORE: Part = part!("core": "primordials", "console", "timers", "platform", "units", "bindings", "guards", "error_stack");
 
-static UNITS: [Part; 7] = [
+static UNITS: [Part; 8] = [
     part!("helpers": "helpers"),
     part!("inspect": "inspect_layout", "inspect_describe", "inspect_kinds", "inspect_errors", "inspect", "format", "console_table"),
     part!("encoding": "encoding"),
@@ -39,6 +38,7 @@ static UNITS: [Part; 7] = [
     part!("events": "events", "abort"),
     part!("clone": "clone"),
     part!("values": "values", "errors"),
+    part!("walks": "walks"),
 ];
 
 /// Installs the core into a fresh context; gives the functions that the engine calls.

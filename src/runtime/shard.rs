@@ -2,17 +2,27 @@
 //!
 //! Work reaches a shard as jobs; everything else stays on its thread, so that an eval needs no thread hop. A shard
 //! says when it enters JavaScript, so that the watchdog can tell one that never came back.
+//!
+//! A retired shard ends: once its thread is back from native code, each session is asked to end, each suspended turn is
+//! resumed with the stop request, and when none is left the tasks are dropped and the thread returns.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
-use super::spare;
+use super::poll_counter::PollCounter;
+use super::session::Inbox;
+use super::{heap, slice, spare};
+use crate::quota::Account;
+use crate::scomp::link::Closing;
 
 /// Jobs that wait for a shard: connections accepted while it runs a slice.
 const JOBS_QUEUED_MAX: usize = 4096;
@@ -21,13 +31,17 @@ const JOBS_QUEUED_MAX: usize = 4096;
 /// world with deep structures is freed.
 const STACK_BYTES: usize = 16 << 20;
 
+/// How long the sessions of a retired shard have to end by themselves before their tasks are dropped.
+/// They have nothing to wait for: their sockets are shut and their calls are refused.
+const RETIRED_SESSIONS_GRACE: Duration = Duration::from_secs(5);
+
+/// How often a retired shard looks whether its sessions have ended.
+const RETIRED_LOOK_EVERY: Duration = Duration::from_millis(1);
+
 type Job = Box<dyn FnOnce() + Send>;
 
 thread_local! {
     static CURRENT: RefCell<Option<Shard>> = const { RefCell::new(None) };
-    /// One place: of the scripts that used up a slice, one runs at a time, so that what is quick waits for one of them
-    /// and not for all.
-    static LONG_RUNNERS: Arc<Semaphore> = Arc::new(Semaphore::new(1));
 }
 
 /// A handle to a shard.
@@ -46,7 +60,58 @@ struct State {
     stays: AtomicU64,
     /// Where the system says how much CPU time the thread has used.
     thread: OnceLock<PathBuf>,
+    /// The session, by its number here, whose JavaScript runs or ran last.
+    running: AtomicU64,
+    sessions: Mutex<HashMap<u64, Resident>>,
+    next_session: AtomicU64,
     retired: AtomicBool,
+    /// For those outside who wait for the retirement.
+    retirement: CancellationToken,
+    has_ended: AtomicBool,
+}
+
+/// A session that lives on a shard.
+struct Resident {
+    account: Arc<Account>,
+    /// Weak: a session that was forgotten by every holder of a handle is still alive, but may not be kept alive here.
+    inbox_tx: mpsc::WeakSender<Inbox>,
+    poll_counter: Arc<PollCounter>,
+}
+
+/// A session's registration with its shard, until dropped.
+#[derive(Debug)]
+pub(crate) struct Residence {
+    shard: Shard,
+    number: u64,
+}
+
+impl Residence {
+    /// Whether the shard was taken out of service, so that the session may do nothing more.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.shard.is_retired()
+    }
+
+    /// The session has a new context.
+    pub(crate) fn replace_poll_counter(&self, poll_counter: &Arc<PollCounter>) {
+        if let Some(resident) = self.shard.state.sessions.lock().get_mut(&self.number) {
+            resident.poll_counter = Arc::clone(poll_counter);
+        }
+    }
+}
+
+impl Drop for Residence {
+    fn drop(&mut self) {
+        self.shard.state.sessions.lock().remove(&self.number);
+    }
+}
+
+/// Says that the thread is over, however it ends.
+struct EndMark(Arc<State>);
+
+impl Drop for EndMark {
+    fn drop(&mut self) {
+        self.0.has_ended.store(true, Ordering::Release);
+    }
 }
 
 /// Counts towards a shard's load as long as it lives.
@@ -75,7 +140,12 @@ impl Shard {
             epoch: Instant::now(),
             stays: AtomicU64::new(0),
             thread: OnceLock::new(),
+            running: AtomicU64::new(0),
+            sessions: Mutex::default(),
+            next_session: AtomicU64::new(0),
             retired: AtomicBool::new(false),
+            retirement: CancellationToken::new(),
+            has_ended: AtomicBool::new(false),
         });
         let shard = Self { jobs_tx, state };
         let own = shard.clone();
@@ -119,52 +189,107 @@ impl Shard {
 
     /// CPU time that its thread has used. By the clock, a shard on a busy machine would look stuck when it only waits.
     pub fn cpu_time(&self) -> Duration {
-        let used = self.state.thread.get().and_then(|thread| std::fs::read_to_string(thread).ok());
+        let Some(thread) = self.state.thread.get() else {
+            // Where the system does not say, the clock has to do.
+            return self.state.epoch.elapsed();
+        };
+        let used = std::fs::read_to_string(thread).ok();
         let used = used.and_then(|text| text.split(' ').next()?.parse().ok());
-        // Where the system does not say, the clock has to do.
-        used.map_or_else(|| self.state.epoch.elapsed(), Duration::from_nanos)
+        // A thread that is over uses nothing more.
+        used.map(Duration::from_nanos).unwrap_or_default()
     }
 
-    /// Takes it out of service: when it comes back, if ever, it drops everything and ends.
+    /// Takes it out of service. When its thread is back from native code, its sessions are ended and the thread ends.
     pub fn retire(&self) {
         self.state.retired.store(true, Ordering::Relaxed);
+        self.state.retirement.cancel();
+        // Wakes the thread if it waits for a job; one whose queue is full does not wait.
+        let _ = self.jobs_tx.try_send(Box::new(|| {}));
     }
 
     /// Whether it was taken out of service.
     pub fn is_retired(&self) -> bool {
         self.state.retired.load(Ordering::Relaxed)
     }
+
+    /// Waits until it is taken out of service.
+    pub async fn retired(&self) {
+        self.state.retirement.cancelled().await;
+    }
+
+    /// Whether its thread is over.
+    pub fn has_ended(&self) -> bool {
+        self.state.has_ended.load(Ordering::Acquire)
+    }
+
+    /// How many sessions live on it.
+    pub fn session_count(&self) -> usize {
+        self.state.sessions.lock().len()
+    }
+
+    /// The account of the session whose JavaScript runs, or ran last if that session is still there.
+    pub(crate) fn running_account(&self) -> Option<Arc<Account>> {
+        let running = self.state.running.load(Ordering::Relaxed);
+        self.state.sessions.lock().get(&running).map(|resident| Arc::clone(&resident.account))
+    }
+
+    /// Makes the script that runs poll at its next back-edge or call.
+    pub(crate) fn poll_soon(&self) {
+        let running = self.state.running.load(Ordering::Relaxed);
+        if let Some(resident) = self.state.sessions.lock().get(&running) {
+            resident.poll_counter.poll_within(1);
+        }
+    }
+
+    /// Registers a session that lives on it.
+    pub(crate) fn register(
+        &self,
+        account: Arc<Account>,
+        inbox_tx: &mpsc::Sender<Inbox>,
+        poll_counter: Arc<PollCounter>,
+    ) -> Residence {
+        let number = self.state.next_session.fetch_add(1, Ordering::Relaxed) + 1;
+        let resident = Resident { account, inbox_tx: inbox_tx.downgrade(), poll_counter };
+        self.state.sessions.lock().insert(number, resident);
+        Residence { shard: self.clone(), number }
+    }
 }
 
-/// Runs a stretch of JavaScript under the watchdog's eyes.
-pub(crate) fn watched<R>(work: impl FnOnce() -> R) -> R {
-    let note = || {
-        CURRENT.with_borrow(|shard| {
-            shard.iter().for_each(|shard| {
-                shard.state.stays.fetch_add(1, Ordering::Relaxed);
-            });
-        });
-    };
-    note();
+/// Runs a stretch of JavaScript of a session while the watchdog observes the shard.
+pub(crate) fn watched<R>(residence: Option<&Residence>, work: impl FnOnce() -> R) -> R {
+    let Some(Residence { shard, number }) = residence else { return work() };
+    shard.state.running.store(*number, Ordering::Relaxed);
+    shard.state.stays.fetch_add(1, Ordering::Relaxed);
     let result = work();
-    note();
+    shard.state.stays.fetch_add(1, Ordering::Relaxed);
     result
 }
 
-/// Waits until a script that used up its slice may have another, which it may as long as it holds the result.
-pub(crate) async fn next_slice() -> Option<OwnedSemaphorePermit> {
-    let go_ahead = LONG_RUNNERS.with(Arc::clone).acquire_owned().await.ok();
-    // At the first, the sockets are read; by the second, what they brought is answered.
-    tokio::task::yield_now().await;
-    tokio::task::yield_now().await;
-    go_ahead
+/// Ends the sessions of a retired shard. Returns when no turn is suspended and the sessions had time to end.
+async fn end_sessions(state: &State) {
+    let inboxes: Vec<_> = state.sessions.lock().values().map(|resident| resident.inbox_tx.clone()).collect();
+    for inbox_tx in inboxes.iter().filter_map(mpsc::WeakSender::upgrade) {
+        // A session whose inbox is full is awake, and sees for itself that the shard is retired.
+        let _ = inbox_tx.try_send(Inbox::End(Closing::Fault));
+    }
+    drop(inboxes);
+    let deadline = Instant::now() + RETIRED_SESSIONS_GRACE;
+    loop {
+        let is_empty = state.sessions.lock().is_empty();
+        // A suspended turn has C frames on its stack: it is waited for, however long it takes.
+        if is_empty || (Instant::now() >= deadline && slice::suspended() == 0) {
+            return;
+        }
+        tokio::time::sleep(RETIRED_LOOK_EVERY).await;
+    }
 }
 
 fn serve(shard: Shard, mut jobs_rx: mpsc::Receiver<Job>) {
     let number = shard.number();
     let state = Arc::clone(&shard.state);
+    let _end_mark = EndMark(Arc::clone(&state));
     if let Ok(thread) = std::fs::canonicalize("/proc/thread-self") {
-        // Nobody else sets it.
+        // Set only here.
         let _ = state.thread.set(thread.join("schedstat"));
     }
     CURRENT.set(Some(shard));
@@ -183,7 +308,30 @@ fn serve(shard: Shard, mut jobs_rx: mpsc::Receiver<Job>) {
             }
             job();
         }
+        drop(jobs_rx);
+        end_sessions(&state).await;
     });
+    drop(local);
     spare::clear();
+    heap::give_back();
+    // Without waiting for blocking work, such as the read of a file, that its tasks have started.
+    runtime.shutdown_background();
     tracing::info!(shard = number, "shard ends");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retired_shard_ends_its_thread_and_takes_no_more_jobs() {
+        let shard = Shard::start(0).unwrap();
+        assert!(shard.run(|| {}));
+        shard.retire();
+        while !shard.has_ended() {
+            std::thread::yield_now();
+        }
+        assert!(!shard.run(|| {}));
+        assert_eq!(shard.session_count(), 0);
+    }
 }

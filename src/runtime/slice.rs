@@ -20,6 +20,12 @@ const STACKS_POOLED_MAX: usize = 16;
 thread_local! {
     static RUNNING: Cell<Option<*const Yielder<(), ()>>> = const { Cell::new(None) };
     static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
+    static SUSPENDED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// How many turns of this thread are suspended.
+pub(crate) fn suspended() -> usize {
+    SUSPENDED.get()
 }
 
 /// One stretch of JavaScript, from an empty stack to an empty stack, that may be suspended in between.
@@ -74,9 +80,11 @@ impl<R: 'static> Drop for Turn<R> {
 pub(crate) fn suspend() {
     let Some(yielder) = RUNNING.get() else { return };
     RUNNING.set(None);
+    SUSPENDED.set(SUSPENDED.get() + 1);
     // SAFETY: `RUNNING` is set when a coroutine starts or goes on and cleared when it suspends or ends, on this
     // thread. So the pointer is that of the coroutine on whose stack we are, and its yielder lives on that stack.
     unsafe { &*yielder }.suspend(());
+    SUSPENDED.set(SUSPENDED.get() - 1);
     RUNNING.set(Some(yielder));
 }
 
@@ -114,8 +122,10 @@ mod tests {
         })
         .unwrap();
         assert_eq!((first.resume(), second.resume()), (None, None));
+        assert_eq!(suspended(), 2);
         assert_eq!((first.resume(), second.resume()), (None, Some(2)));
         assert_eq!(first.resume(), Some(1));
+        assert_eq!(suspended(), 0);
     }
 
     #[test]

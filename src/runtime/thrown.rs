@@ -116,7 +116,13 @@ fn whole(number: Option<f64>) -> Option<i64> {
 impl Parts<'_> {
     fn kind(&self) -> Kind {
         // Limits and policy of the server keep their kind though they reach the script through a binding's call.
-        let ours = [Kind::TooManyCalls, Kind::TooDeep, Kind::TooManyRefs, Kind::PermissionDenied];
+        let ours = [
+            Kind::TooManyCalls,
+            Kind::TooDeep,
+            Kind::TooManyRefs,
+            Kind::ValidationLimit,
+            Kind::PermissionDenied,
+        ];
         if self.answer.is_some()
             && let Some(kind) = ours.into_iter().find(|kind| kind.name() == self.name)
         {

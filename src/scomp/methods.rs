@@ -20,8 +20,10 @@ pub const HANDSHAKE: &str = "handshake";
 pub const EVAL: &str = "eval";
 /// Calls a binding or a function.
 pub const INVOKE: &str = "invoke";
-/// Gives a function up; the only notification.
+/// Gives a function up; the only notification that both sides send.
 pub const RELEASE_REF: &str = "release_ref";
+/// Tells a client that the server no longer waits for an answer; sent only to clients that ask for it.
+pub const CANCEL_INVOKE: &str = "cancel_invoke";
 
 /// Longest `name` and `key` of an eval: both are kept in the session.
 const NAME_BYTES_MAX: usize = 1024;
@@ -40,6 +42,9 @@ pub struct HandshakeParams {
     /// The session to resume.
     #[serde(default)]
     pub session: Option<ResumeParams>,
+    /// The notifications that the client understands beside `release_ref`; unknown names are ignored.
+    #[serde(default)]
+    pub notifications: Vec<String>,
 }
 
 /// `params.session` of `handshake`.
@@ -57,7 +62,7 @@ pub struct ResumeParams {
 pub struct EvalParams {
     /// The code.
     pub code: String,
-    /// A shorter time limit than the server's.
+    /// A time limit by the clock; the server's own limits hold too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     /// The file name in stack traces.
@@ -155,6 +160,13 @@ pub struct ReleaseParams {
 
 fn one() -> u64 {
     1
+}
+
+/// `params` of `cancel_invoke`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CancelParams {
+    /// The id of the `invoke` request whose answer is not awaited any more.
+    pub id: u64,
 }
 
 /// `result` of `invoke`, and what every result has.

@@ -17,7 +17,13 @@ pub const NAME_SEGMENTS_MAX: usize = 8;
 
 /// Bindings that the server itself calls at the client. Scripts do not see them, so the rule about globals is not
 /// theirs: keep them out of the [`NameSet`].
-pub const SERVER_CALLED: [&str; 2] = ["approve", "console.write"];
+pub const SERVER_CALLED: [&str; 2] = [APPROVE, CONSOLE_WRITE];
+
+/// Decides whether a call may be made.
+pub const APPROVE: &str = "approve";
+
+/// Gets console lines as they are printed.
+pub const CONSOLE_WRITE: &str = "console.write";
 
 const FORBIDDEN_SEGMENTS: [&str; 3] = ["__proto__", "constructor", "prototype"];
 

@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 
 use super::link::{SessionCommand, SessionEvent};
 use super::methods::{
-    EVAL, EvalParams, HANDSHAKE, HandshakeParams, INVOKE, InvokeParams, PROTOCOL, RELEASE_REF,
-    RawInvokeParams, ReleaseParams, read_params,
+    CANCEL_INVOKE, CancelParams, EVAL, EvalParams, HANDSHAKE, HandshakeParams, INVOKE, InvokeParams,
+    PROTOCOL, RELEASE_REF, RawInvokeParams, ReleaseParams, read_params,
 };
 use super::shape::Shape;
 use crate::rpc::{
@@ -20,8 +20,9 @@ use crate::rpc::{
     encode_request, encode_success,
 };
 
-/// Calls to one client that wait for its answer. A session's own limits come first; this one bounds them all together.
-const CALLS_WAITING_MAX: usize = 16_384;
+/// Calls to one client that wait for its answer. A session holds further calls back before the table is full
+/// (`client_calls_open_max`); a caller without a session gets `Busy`.
+pub const CALLS_WAITING_MAX: usize = 16_384;
 
 /// Longest `error.data` of a client's answer that is read; longer ones are left out.
 /// It becomes a value in memory, which takes many times its text, and is shown to a script.
@@ -65,6 +66,8 @@ pub struct Peer {
     outbound: Outbound<u64>,
     /// Our requests by the session's number for the call.
     sent: HashMap<u64, OurId>,
+    /// Whether the client asked to be told of calls that are given up.
+    sends_cancels: bool,
 }
 
 impl Peer {
@@ -75,6 +78,7 @@ impl Peer {
             inbound: Inbound::new(requests_open_max),
             outbound: Outbound::new(CALLS_WAITING_MAX),
             sent: HashMap::new(),
+            sends_cancels: false,
         }
     }
 
@@ -122,6 +126,7 @@ impl Peer {
                         .with("supported", vec![Value::from(PROTOCOL)]));
                 }
                 self.phase = Phase::ShakingHands;
+                self.sends_cancels = params.notifications.iter().any(|name| name == CANCEL_INVOKE);
                 Ok(Effect::Handshake { request: id.clone(), params })
             }
             (Phase::Live | Phase::ShakingHands, HANDSHAKE) => {
@@ -226,10 +231,10 @@ impl Peer {
                 }
             }),
             SessionEvent::GiveUp { call } => {
-                if let Some(id) = self.sent.remove(&call) {
-                    self.outbound.abandon(id);
-                }
-                None
+                let id = self.sent.remove(&call)?;
+                self.outbound.abandon(id);
+                let params = CancelParams { id: id.0 };
+                self.sends_cancels.then(|| Effect::Send(encode_request(None, CANCEL_INVOKE, &params)))
             }
             SessionEvent::Release { reference, count } => {
                 let params = ReleaseParams { reference, count };
@@ -361,6 +366,31 @@ mod tests {
         assert!(matches!(twice, Some(Effect::Ignored("duplicate"))));
         let never = peer.on_text(r#"{"jsonrpc":"2.0","id":9,"result":{"value":null}}"#);
         assert!(matches!(never, Some(Effect::Ignored("unknown"))));
+    }
+
+    #[test]
+    fn a_call_given_up_is_cancelled_at_a_client_that_asks_for_it() {
+        for (notifications, is_sent) in
+            [(r#"["cancel_invoke","other"]"#, true), (r#"["other"]"#, false), ("[]", false)]
+        {
+            let mut peer = Peer::new(4);
+            let handshake = format!(
+                r#"{{"jsonrpc":"2.0","id":1,"method":"handshake","params":{{"protocol":"0.1","notifications":{notifications}}}}}"#
+            );
+            let Some(Effect::Handshake { request, .. }) = peer.on_text(&handshake) else {
+                panic!("no handshake")
+            };
+            peer.on_handshake(&request, Ok(&json!({})));
+            let (target, payload) = (Target::Binding("notify".into()), Payload::Input(Value::Null));
+            peer.on_event(SessionEvent::Call { call: 70, target, payload });
+            let effect = peer.on_event(SessionEvent::GiveUp { call: 70 });
+            assert_eq!(effect.is_some(), is_sent, "{notifications}");
+            if is_sent {
+                let expected = json!({"jsonrpc": "2.0", "method": "cancel_invoke", "params": {"id": 1}});
+                assert_eq!(sent(effect), expected);
+            }
+            assert!(peer.on_event(SessionEvent::GiveUp { call: 70 }).is_none());
+        }
     }
 
     #[test]

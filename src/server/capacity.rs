@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::ServerState;
-use super::shards::SocketGuard;
 use crate::budget::ConnectionBudget;
 use crate::runtime::shard::Weight;
 
@@ -60,7 +59,7 @@ impl Connections {
 /// A connection's place on its shard; it goes with the connection through an upgrade.
 #[derive(Clone)]
 pub(crate) struct Placed(
-    #[expect(dead_code, reason = "held, not read")] pub(super) Arc<(SocketGuard, Weight, ConnectionSlot)>,
+    #[expect(dead_code, reason = "held, not read")] pub(super) Arc<(Weight, ConnectionSlot)>,
 );
 
 impl ServerState {

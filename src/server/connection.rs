@@ -234,7 +234,7 @@ impl<T: Transport> Connection<T> {
                 }
             }
             Some(Ok(Frame::Alive)) => Ok(()),
-            Some(Ok(Frame::Binary)) => {
+            Some(Ok(Frame::Binary(_))) => {
                 Err(End::Close(close_code::UNSUPPORTED, "only text frames are spoken here".to_owned()))
             }
             Some(Ok(Frame::TooLong)) => {

@@ -13,12 +13,13 @@ use axum::extract::State;
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{HeaderMap, Response, StatusCode};
+use axum::http::{HeaderMap, Response, StatusCode, Uri};
 use axum::response::{IntoResponse, Redirect};
 use axum::routing::get;
 use serde_json::json;
 
 use super::{ServerState, http};
+use crate::session::ListScope;
 
 /// Sessions in one answer. More than a person reads, few enough that asking each of them stays cheap.
 const SESSIONS_LISTED_MAX: usize = 200;
@@ -61,16 +62,32 @@ fn file(content_type: &'static str, text: &'static str) -> Response<Body> {
     (headers, text).into_response()
 }
 
-/// The sessions of whoever asks.
-async fn sessions(State(state): State<Arc<ServerState>>, headers: HeaderMap) -> Response<Body> {
+/// The scope that the query of a request names; `None` if there is no such scope.
+fn scope_of(uri: &Uri) -> Option<ListScope> {
+    let query = uri.query().unwrap_or_default().as_bytes();
+    let named = url::form_urlencoded::parse(query).find(|(name, _)| name == "scope");
+    match named.as_ref().map(|(_, scope)| scope.as_ref()) {
+        None | Some("own") => Some(ListScope::Own),
+        Some("all") => Some(ListScope::All),
+        Some(_) => None,
+    }
+}
+
+/// The sessions of the principal that asks; with `?scope=all`, and the role `operator`, those of everyone.
+async fn sessions(State(state): State<Arc<ServerState>>, uri: Uri, headers: HeaderMap) -> Response<Body> {
     let principal = match http::admit(&state, &headers) {
         Ok(principal) => principal,
         Err(refusal) => return refusal.into_response(),
     };
-    let list = state.directory.list_of(&principal.name, SESSIONS_LISTED_MAX);
+    let Some(scope) = scope_of(&uri) else {
+        return (StatusCode::BAD_REQUEST, "scope: expected `own` or `all`\n").into_response();
+    };
+    let list = state.directory.list_for(&principal, scope, SESSIONS_LISTED_MAX);
     match tokio::time::timeout(LIST_WAIT_MAX, list).await {
-        Ok(listed) => {
-            let answer = json!({"principal": principal.name, "sessions": listed});
+        Ok(Err(missing)) => http::refuse_role(&state, &principal, missing).into_response(),
+        Ok(Ok(listed)) => {
+            let roles = principal.roles;
+            let answer = json!({"principal": principal.name, "roles": roles, "sessions": listed});
             let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
             (headers, answer.to_string()).into_response()
         }

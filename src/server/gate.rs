@@ -24,11 +24,14 @@ use subtle::ConstantTimeEq as _;
 pub use load::GateError;
 
 use super::settings::OriginSettings;
-use crate::binding::{Policy, Principal};
+use crate::binding::{MissingRole, Policy, Principal, Roles};
 use crate::quota::Quotas;
 
 /// What a browser offers as subprotocol, before its token.
 const BEARER_SUBPROTOCOL: &str = "bearer.";
+
+/// The name of the principal of this machine and of peers that this gate does not authenticate.
+const LOCAL_PRINCIPAL: &str = "anonymous";
 
 /// A refusal before the upgrade.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +44,8 @@ pub(crate) enum Refusal {
     ForeignOrigin,
     /// Without tokens we answer to names of this machine only, or any web page could rebind its name to us.
     ForeignHost,
+    /// The token is good, but its holder lacks a role.
+    MissingRole(MissingRole),
 }
 
 impl Refusal {
@@ -51,6 +56,7 @@ impl Refusal {
             Self::WrongToken => "wrong-token",
             Self::ForeignOrigin => "origin",
             Self::ForeignHost => "host",
+            Self::MissingRole(_) => "role",
         }
     }
 }
@@ -69,6 +75,7 @@ impl IntoResponse for Refusal {
             Self::ForeignHost => {
                 (StatusCode::FORBIDDEN, "Without tokens only localhost is served.\n").into_response()
             }
+            Self::MissingRole(missing) => (StatusCode::FORBIDDEN, format!("{missing}\n")).into_response(),
         }
     }
 }
@@ -78,14 +85,19 @@ impl IntoResponse for Refusal {
 pub struct Gate {
     tokens: Vec<KnownToken>,
     origins: OriginSettings,
-    /// Whoever comes in without a token, where that is allowed.
-    anonymous: Arc<Principal>,
+    /// The principal of this machine: the program itself, stdio, services, and, without tokens, every request. It
+    /// has every role.
+    local: Arc<Principal>,
+    /// The same principal without roles: peers of mounts that authenticate by themselves, and packages.
+    stranger: Arc<Principal>,
 }
 
 #[derive(Debug)]
 struct KnownToken {
     hash: [u8; SHA256_OUTPUT_LEN],
     principal: Arc<Principal>,
+    /// Where it is set.
+    place: String,
 }
 
 impl Gate {
@@ -95,11 +107,9 @@ impl Gate {
     }
 
     fn without_tokens(origins: OriginSettings, quotas: Quotas) -> Self {
-        Self {
-            tokens: Vec::new(),
-            origins,
-            anonymous: Arc::new(Principal::new("anonymous", Policy::default(), quotas)),
-        }
+        let stranger = Principal::new(LOCAL_PRINCIPAL, Policy::default(), quotas);
+        let local = stranger.clone().with_roles(Roles::all());
+        Self { tokens: Vec::new(), origins, local: Arc::new(local), stranger: Arc::new(stranger) }
     }
 
     /// Whether no token is needed. Such a gate belongs on a loopback address only.
@@ -122,18 +132,26 @@ impl Gate {
             return Err(Refusal::ForeignOrigin);
         }
         if self.is_open() {
-            return Ok(Arc::clone(&self.anonymous));
+            return Ok(self.local());
         }
         let shown = shown_token(headers).ok_or(Refusal::NoToken)?;
         self.owner_of(&shown).ok_or(Refusal::WrongToken)
     }
 
-    /// Lets a request through to those who authenticate by themselves; a web page must be on the list all the same.
-    pub(crate) fn admit_stranger(&self, headers: &HeaderMap) -> Result<Arc<Principal>, Refusal> {
+    /// Lets a request through to a package that authenticates by itself. A web page must be on the list all the same,
+    /// and where only this machine is served, the request must name it.
+    pub(crate) fn admit_stranger(
+        &self,
+        headers: &HeaderMap,
+        is_local: bool,
+    ) -> Result<Arc<Principal>, Refusal> {
+        if is_local && self.is_open() && !origin::is_loopback_host(headers) {
+            return Err(Refusal::ForeignHost);
+        }
         if !origin::is_allowed(&self.origins, headers) {
             return Err(Refusal::ForeignOrigin);
         }
-        Ok(self.local())
+        Ok(self.stranger())
     }
 
     fn owner_of(&self, shown: &[u8]) -> Option<Arc<Principal>> {
@@ -148,9 +166,14 @@ impl Gate {
         owner.map(Arc::clone)
     }
 
-    /// The principal of a transport without headers.
+    /// The principal of a transport without headers: the program itself, stdio and service scripts.
     pub(crate) fn local(&self) -> Arc<Principal> {
-        Arc::clone(&self.anonymous)
+        Arc::clone(&self.local)
+    }
+
+    /// The principal of peers that this gate does not authenticate, and of packages. It has no role.
+    pub(crate) fn stranger(&self) -> Arc<Principal> {
+        Arc::clone(&self.stranger)
     }
 }
 

@@ -15,7 +15,7 @@ use super::ServerState;
 use super::connection::{self, Terms};
 use super::gate::Refusal;
 use super::{console, metrics, mounts, upgrade};
-use crate::binding::Principal;
+use crate::binding::{MissingRole, Principal, Role};
 use crate::observe;
 use crate::observe::audit::Event;
 use crate::transport::{MessageSizes, SUBPROTOCOL};
@@ -44,9 +44,9 @@ async fn ready(State(state): State<Arc<ServerState>>) -> (StatusCode, &'static s
     }
 }
 
-/// What is measured says how busy a server is and what it offers, so it is for those who may come in.
+/// The numbers span every principal's sessions, so they are for operators.
 async fn measured(State(state): State<Arc<ServerState>>, headers: HeaderMap) -> Response<Body> {
-    match admit(&state, &headers) {
+    match admit_as(&state, Role::Operator, &headers) {
         Ok(_) => ([(CONTENT_TYPE, METRICS_TYPE)], metrics::page(&state)).into_response(),
         Err(refusal) => refusal.into_response(),
     }
@@ -56,12 +56,30 @@ pub(super) fn admit(state: &ServerState, headers: &HeaderMap) -> Result<Arc<Prin
     noted(state, state.gate.admit(headers))
 }
 
+/// Admits a request whose principal has the role.
+fn admit_as(state: &ServerState, role: Role, headers: &HeaderMap) -> Result<Arc<Principal>, Refusal> {
+    let principal = admit(state, headers)?;
+    match principal.roles.require(role) {
+        Ok(()) => Ok(principal),
+        Err(missing) => Err(refuse_role(state, &principal, missing)),
+    }
+}
+
+/// Counts and records that a principal asked for more than its roles allow.
+pub(super) fn refuse_role(state: &ServerState, principal: &Principal, missing: MissingRole) -> Refusal {
+    let refusal = Refusal::MissingRole(missing);
+    observe::refused(refusal.reason());
+    let event = || Event::RoleRefused { principal: principal.name.clone(), role: missing.0.name() };
+    state.directory.audit().record(event);
+    refusal
+}
+
 /// A refusal is counted and put down.
 pub(super) fn noted<T>(state: &ServerState, admitted: Result<T, Refusal>) -> Result<T, Refusal> {
     admitted.inspect_err(|refusal| {
         let reason = refusal.reason();
         observe::refused(reason);
-        state.directory.audit().record(|| Event::Refused { reason });
+        state.directory.audit().record_unauthenticated(|| Event::Refused { reason, count: 1 });
     })
 }
 

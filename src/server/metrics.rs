@@ -11,11 +11,20 @@ pub(crate) fn page(state: &ServerState) -> String {
     let mut text = observe::render();
     gauge(&mut text, "scomp_sessions", "Live sessions, detached ones included", state.directory.len());
     gauge(&mut text, "scomp_connections", "Open connections", state.connections.open());
-    gauge(
+    let stuck = state.shards.stuck();
+    gauge(&mut text, "scomp_stuck_shards", "Retired shards whose threads have not ended", stuck.stuck);
+    gauge(&mut text, "scomp_lost_sessions", "Sessions on these shards", stuck.sessions);
+    counter(
         &mut text,
-        "scomp_stuck_shards",
-        "Shards lost in native code since the start",
-        state.shards.stuck(),
+        "scomp_retired_shards_total",
+        "Shards retired because they were stuck in native code",
+        stuck.retired_total,
+    );
+    counter(
+        &mut text,
+        "scomp_ended_shards_total",
+        "Retired shards whose threads have ended",
+        stuck.ended_total,
     );
     let memory = state.directory.memory();
     gauge(&mut text, "scomp_session_memory_bytes", "Memory that JavaScript heaps have drawn", memory.drawn());
@@ -39,8 +48,16 @@ pub(crate) fn page(state: &ServerState) -> String {
 }
 
 fn gauge(text: &mut String, name: &str, help: &str, value: usize) {
+    metric(text, "gauge", name, help, value);
+}
+
+fn counter(text: &mut String, name: &str, help: &str, value: usize) {
+    metric(text, "counter", name, help, value);
+}
+
+fn metric(text: &mut String, kind: &str, name: &str, help: &str, value: usize) {
     // Writing into a string cannot fail.
-    let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}\n\n");
+    let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n\n");
 }
 
 /// From the kernel's own account; `None` where it keeps no such file.

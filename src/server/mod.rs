@@ -13,6 +13,9 @@ mod mounts;
 mod services;
 pub mod settings;
 mod shards;
+mod sockets;
+mod start;
+mod stop;
 mod tls;
 mod upgrade;
 
@@ -38,6 +41,7 @@ use tower::ServiceExt as _;
 pub use connection::Patience;
 pub use gate::{Gate, GateError};
 pub use services::{Service, ServiceState, Services};
+pub use start::{StartError, check_policies};
 pub use tls::{Tls, TlsError};
 
 use crate::binding::loader::Loaded;
@@ -62,9 +66,6 @@ const PAIR_FRAMES_MAX: usize = 256;
 
 /// What a shard inside JavaScript gets beyond the CPU limit before it counts as stuck.
 const STUCK_GRACE: Duration = Duration::from_secs(2);
-
-/// How long sessions have to answer what they cut short when the server stops.
-const FAREWELL_MAX: Duration = Duration::from_secs(1);
 
 /// How often expired sessions are looked for.
 const EXPIRE_EVERY: Duration = Duration::from_secs(1);
@@ -106,17 +107,6 @@ pub struct ServerBuilder {
     settings: ServerSettings,
     patience: Patience,
     additions: Additions,
-}
-
-/// Why a server could not be made.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// Something is wrong with the bindings.
-    #[error(transparent)]
-    Bindings(#[from] PackageError),
-    /// The operating system says no.
-    #[error("cannot start: {0}")]
-    Io(#[from] io::Error),
 }
 
 impl Server {
@@ -189,16 +179,15 @@ impl Server {
         };
         let placed = (|| -> io::Result<()> {
             stream.set_nodelay(true)?;
-            let stream = stream.into_std()?;
             let shard = self.shards.least_loaded().ok_or_else(|| io::Error::other("no shard"))?;
-            let kept = self.shards.keep(shard.number(), stream.try_clone()?);
-            let placed = Placed(Arc::new((kept, shard.weigh(), slot)));
+            let socket = self.shards.sockets().enter(shard.number(), stream.into_std()?);
+            let placed = Placed(Arc::new((shard.weigh(), slot)));
             let (stop, tls) = (self.state.stop.clone(), self.state.tls.clone());
             let is_taken = shard.run(move || {
                 tokio::task::spawn_local(async move {
-                    match (TcpStream::from_std(stream), tls) {
-                        (Ok(stream), None) => serve_http(stream, router, placed, stop).await,
-                        (Ok(stream), Some(tls)) => match tls.accept(stream).await {
+                    match (socket.register(), tls) {
+                        (Ok(socket), None) => serve_http(socket, router, placed, stop).await,
+                        (Ok(socket), Some(tls)) => match tls.accept(socket).await {
                             Ok(stream) => serve_http(stream, router, placed, stop).await,
                             Err(_) => observe::refused("tls"),
                         },
@@ -252,46 +241,30 @@ impl Server {
         if !is_taken {
             return Err(io::Error::other("the shard is overloaded"));
         }
-        // Ends when the sender is dropped, at the end of the connection.
-        let _ = done_rx.await;
-        Ok(())
+        tokio::select! {
+            // Ends when the sender is dropped, at the end of the connection.
+            _ = done_rx => Ok(()),
+            // What is stuck on a lost shard may never be dropped.
+            () = shard.retired() => Err(io::Error::other("the shard was lost")),
+        }
     }
 
     /// An in-process connection.
     pub fn connect(&self) -> PairEnd {
-        self.connect_as(None)
+        self.connect_as(self.state.gate.local())
     }
 
-    fn connect_as(&self, principal: Option<Arc<Principal>>) -> PairEnd {
-        let (ours, theirs) = pair(PAIR_FRAMES_MAX);
+    fn connect_as(&self, principal: Arc<Principal>) -> PairEnd {
+        let (ours, mut theirs) = pair(PAIR_FRAMES_MAX);
+        let served = CancellationToken::new();
+        // Our end is not dropped on a shard that is stuck.
+        theirs.break_when(&served);
         let server = self.clone();
-        let principal = principal.unwrap_or_else(|| self.state.gate.local());
-        tokio::spawn(async move { server.serve_one(ours, principal, false).await });
+        tokio::spawn(async move {
+            let _served = served.drop_guard();
+            server.serve_one(ours, principal, false).await
+        });
         theirs
-    }
-
-    /// Stops: no new sessions, running evals get `drain_max` to finish, connections are closed.
-    pub async fn stop(&self, drain_max: Duration) {
-        self.state.directory.drain();
-        let deadline = tokio::time::Instant::now() + drain_max;
-        while tokio::time::Instant::now() < deadline && !self.is_idle().await {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        self.state.directory.end_all().await;
-        self.state.tasks.close();
-        // Sessions answer what they cut short, and close their connections themselves; the rest is closed here.
-        let _ = tokio::time::timeout(FAREWELL_MAX, self.state.tasks.wait()).await;
-        self.state.stop.cancel();
-        let _ = tokio::time::timeout(Duration::from_secs(5), self.state.tasks.wait()).await;
-        self.state.directory.audit().sync().await;
-    }
-
-    async fn is_idle(&self) -> bool {
-        let sessions = self.state.directory.list(usize::MAX).await;
-        sessions
-            .iter()
-            .filter_map(|listed| listed.info.as_ref())
-            .all(|info| !info.running && info.evals_queued == 0)
     }
 
     /// The service scripts and where they stand.
@@ -359,6 +332,8 @@ impl ServerBuilder {
     pub fn loaded(mut self, loaded: Loaded) -> Self {
         self.problems.extend(self.registry.merge(loaded.registry));
         self.additions.mounts.extend(loaded.mounts);
+        self.additions.commands.extend(loaded.commands);
+        self.additions.policies.extend(loaded.policies);
         self.additions.background.get_mut().extend(loaded.background);
         self
     }
@@ -417,6 +392,8 @@ impl ServerBuilder {
         if !self.problems.is_empty() {
             return Err(PackageError(self.problems).into());
         }
+        self.limits.check()?;
+        start::refuse_unknown_names(&self.gate, &self.additions.policies, &self.registry)?;
         let stuck_after = self.limits.cpu_max() + STUCK_GRACE;
         let (registry, limits) = (Arc::new(self.registry), Arc::new(self.limits));
         let directory = Directory::new(registry, limits, self.sessions, &self.name, self.audit);
@@ -425,7 +402,8 @@ impl ServerBuilder {
         let lost_from = Arc::clone(&directory);
         shards.watch(stuck_after, move |shard| {
             let lost = lost_from.forget_shard(shard);
-            tracing::error!(shard, lost, "sessions were lost with their shard");
+            tracing::error!(shard, lost = lost.len(), "sessions were lost with their shard");
+            lost
         })?;
         let state = Arc::new(ServerState {
             directory,

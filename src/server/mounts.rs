@@ -13,6 +13,7 @@ use axum::http::{HeaderMap, Response, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::IntoResponse;
 use axum::routing::any;
+use futures_util::future::join_all;
 use hyper::body::Body as _;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
@@ -20,10 +21,11 @@ use tracing::Instrument as _;
 
 use super::gate::Refusal;
 use super::{PAIR_FRAMES_MAX, Server, ServerState, http, upgrade};
-use crate::binding::Principal;
+use crate::binding::Policy;
+use crate::binding::loader::CommandPackage;
 use crate::budget::ConnectionBudget;
 use crate::observe;
-use crate::peering::{Background, Endpoint, Face, Host, Mount, MountGate, Visit};
+use crate::peering::{Background, Endpoint, Face, Host, Mount, MountGate, Requester, Visit};
 use crate::transport::{MessageSizes, pair};
 
 /// HTTP requests with a body that packages serve at a time. The largest body that one takes has 10 MiB.
@@ -42,6 +44,17 @@ pub(crate) struct Additions {
     pub(crate) mounts: Vec<Mount>,
     /// Taken when the server is started.
     pub(crate) background: Mutex<Vec<Background>>,
+    /// The executables behind bindings; they end with the server.
+    pub(crate) commands: Vec<Arc<CommandPackage>>,
+    /// The policies in their configurations, with their places.
+    pub(crate) policies: Vec<(String, Policy)>,
+}
+
+impl Additions {
+    /// Ends the executables; returns when they are gone.
+    pub(crate) async fn stop_commands(&self) {
+        join_all(self.commands.iter().map(|command| command.stop())).await;
+    }
 }
 
 impl Server {
@@ -75,8 +88,12 @@ impl Server {
 
     fn host(&self) -> Host {
         let (state, shards) = (Arc::downgrade(&self.state), Arc::downgrade(&self.shards));
-        let connect = move |principal| match (Weak::upgrade(&state), Weak::upgrade(&shards)) {
-            (Some(state), Some(shards)) => Self { state, shards }.connect_as(principal),
+        let connect = move |principal: Option<_>| match (Weak::upgrade(&state), Weak::upgrade(&shards)) {
+            (Some(state), Some(shards)) => {
+                // A package acts for its peers, so its own connections have no role either.
+                let principal = principal.unwrap_or_else(|| state.gate.stranger());
+                Self { state, shards }.connect_as(principal)
+            }
             // The other end is dropped at once: whoever connects to a server that is gone sees that.
             _ => pair(PAIR_FRAMES_MAX).0,
         };
@@ -91,15 +108,15 @@ pub(super) fn router(state: &Arc<ServerState>, listen: Option<&str>) -> Router {
     let here = here.filter(|mount| listen.is_some() || mount.path != ROOT);
     here.fold(Router::new(), |router, mount| match &mount.face {
         Face::WebSocket(endpoint) => {
-            let (state, endpoint, gate) = (Arc::clone(state), Arc::clone(endpoint), mount.gate);
+            let (state, endpoint, rule) = (Arc::clone(state), Arc::clone(endpoint), EntryRule::of(mount));
             let serve = move |request: Request| {
-                let answer = accept(&state, &endpoint, gate, request);
+                let answer = accept(&state, &endpoint, rule, request);
                 async move { answer }
             };
             router.route(&mount.path, any(serve))
         }
         Face::Http(pages) => {
-            let checked = (Arc::clone(state), mount.gate);
+            let checked = (Arc::clone(state), EntryRule::of(mount));
             router.merge(pages.clone().layer(middleware::from_fn_with_state(checked, check)))
         }
     })
@@ -111,32 +128,49 @@ pub(super) fn at_root(
     headers: &HeaderMap,
 ) -> Option<impl FnOnce(Request) -> Response<Body> + use<>> {
     let at_root = state.additions.mounts.iter().filter(|mount| mount.listen.is_none() && mount.path == ROOT);
-    let (endpoint, gate) = at_root
+    let (endpoint, rule) = at_root
         .filter_map(|mount| match &mount.face {
-            Face::WebSocket(endpoint) => Some((Arc::clone(endpoint), mount.gate)),
+            Face::WebSocket(endpoint) => Some((Arc::clone(endpoint), EntryRule::of(mount))),
             Face::Http(_) => None,
         })
         .find(|(endpoint, _)| {
             endpoint.subprotocol().is_some_and(|name| upgrade::offered(headers, name).is_some())
         })?;
     let state = Arc::clone(state);
-    Some(move |request| accept(&state, &endpoint, gate, request))
+    Some(move |request| accept(&state, &endpoint, rule, request))
 }
 
-fn admit(state: &ServerState, gate: MountGate, headers: &HeaderMap) -> Result<Arc<Principal>, Refusal> {
-    match gate {
-        MountGate::Server => http::admit(state, headers),
-        MountGate::Own => http::noted(state, state.gate.admit_stranger(headers)),
+/// What a request to a mount has to show.
+#[derive(Debug, Clone, Copy)]
+struct EntryRule {
+    gate: MountGate,
+    is_local: bool,
+}
+
+impl EntryRule {
+    fn of(mount: &Mount) -> Self {
+        Self { gate: mount.gate, is_local: mount.is_local() }
     }
 }
 
+fn admit(state: &ServerState, rule: EntryRule, headers: &HeaderMap) -> Result<Requester, Refusal> {
+    let principal = match rule.gate {
+        MountGate::Server => http::admit(state, headers)?,
+        MountGate::Own => http::noted(state, state.gate.admit_stranger(headers, rule.is_local))?,
+    };
+    Ok(Requester { principal, audit: state.directory.audit().clone() })
+}
+
 async fn check(
-    State((state, gate)): State<(Arc<ServerState>, MountGate)>,
-    request: Request,
+    State((state, rule)): State<(Arc<ServerState>, EntryRule)>,
+    mut request: Request,
     next: Next,
 ) -> Response<Body> {
-    match admit(&state, gate, request.headers()) {
-        Ok(_) => run_within(&state, request, next).await,
+    match admit(&state, rule, request.headers()) {
+        Ok(requester) => {
+            request.extensions_mut().insert(requester);
+            run_within(&state, request, next).await
+        }
         Err(refusal) => refusal.into_response(),
     }
 }
@@ -160,11 +194,11 @@ async fn run_within(state: &ServerState, request: Request, next: Next) -> Respon
 fn accept(
     state: &Arc<ServerState>,
     endpoint: &Arc<dyn Endpoint>,
-    gate: MountGate,
+    rule: EntryRule,
     request: Request,
 ) -> Response<Body> {
-    let principal = match admit(state, gate, request.headers()) {
-        Ok(principal) => principal,
+    let Requester { principal, audit } = match admit(state, rule, request.headers()) {
+        Ok(requester) => requester,
         Err(refusal) => return refusal.into_response(),
     };
     let (state, endpoint) = (Arc::clone(state), Arc::clone(endpoint));
@@ -183,7 +217,7 @@ fn accept(
     let budget = ConnectionBudget::new(&state.budget, usize::MAX, sizes.read_bytes_max);
     upgrade::accept(request, subprotocol, sizes, budget, move |socket, placed| {
         let stop = state.stop.clone();
-        let visit = Visit { transport: Box::new(socket), principal, query, headers, stop };
+        let visit = Visit { transport: Box::new(socket), principal, audit, query, headers, stop };
         let serve = async move {
             endpoint.serve(visit).await;
             drop(placed);

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::binding::Policy;
+use crate::binding::{Policy, Roles};
 use crate::limits::machine;
 use crate::observe::audit::Audit;
 use crate::quota::Quotas;
@@ -32,9 +32,15 @@ pub struct TokenSettings {
     pub principal: String,
     /// SHA-256 of the token, in hexadecimal.
     pub sha256: String,
+    /// Where it is set, for messages; filled in by what reads it.
+    #[serde(skip)]
+    pub place: String,
     /// What the sessions opened with it may do.
     #[serde(default)]
     pub policy: Policy,
+    /// What its holder may do beyond the sessions of its own principal; absent: nothing.
+    #[serde(default, skip_serializing_if = "Roles::is_empty")]
+    pub roles: Roles,
     /// How much its principal may use; absent: `[quotas]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quotas: Option<Quotas>,
@@ -116,6 +122,7 @@ impl Default for ServerSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::binding::Role;
 
     #[test]
     fn a_token_reads_with_its_policy_and_quotas() {
@@ -124,12 +131,21 @@ mod tests {
             principal = "ci"
             sha256 = "00"
             policy = { allow = ["read"] }
+            roles = ["operator"]
             quotas = { sessions_max = 2 }
         "#;
         let auth: AuthSettings = toml::from_str(text).unwrap();
         let token = &auth.tokens[0];
         assert!(token.policy.allow.as_ref().unwrap().contains("read"));
         assert_eq!(token.quotas.as_ref().unwrap().sessions_max, Some(2));
+        assert!(token.roles.contains(Role::Operator) && !token.roles.contains(Role::Approver));
+    }
+
+    #[test]
+    fn token_with_unknown_role_is_refused() {
+        let text = "[[tokens]]\nprincipal = 'ci'\nsha256 = '00'\nroles = ['root']\n";
+        let error = toml::from_str::<AuthSettings>(text).unwrap_err().to_string();
+        assert!(error.contains("unknown role \"root\""), "{error}");
     }
 
     #[test]

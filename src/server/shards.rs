@@ -2,45 +2,72 @@
 //!
 //! Some builtins of QuickJS never ask whether to go on. A shard inside one of them serves nobody: after a grace it is
 //! taken out of service, its sockets are shut so that its clients know at once, and a fresh shard takes its place.
+//!
+//! A thread inside native code cannot be ended from outside. Until the builtin returns and the retired shard ends, its
+//! sessions count towards the quotas of their principals, and the CPU time that the thread burns is charged to the
+//! principal whose script it is in.
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use super::sockets::OpenSockets;
+use crate::quota::SessionSlot;
 use crate::runtime::{self, shard::Shard};
 
-/// How often the watchdog looks.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How often the watchdog looks. A script that goes round something slow holds its shard up for twice that at most.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// All shards of a server.
 pub(crate) struct Shards {
     live: Mutex<Vec<Shard>>,
-    /// A second handle on each socket, by shard: what lives on a stuck shard cannot be closed there.
-    sockets: Mutex<HashMap<usize, HashMap<u64, TcpStream>>>,
+    /// What lives on a stuck shard cannot be closed there, so its sockets are shut from outside.
+    sockets: Arc<OpenSockets>,
     next_shard: AtomicUsize,
     next_choice: AtomicUsize,
-    next_socket: AtomicU64,
-    stuck: AtomicUsize,
+    /// Shards out of service whose threads have not ended yet.
+    retired: Mutex<Vec<RetiredShard>>,
+    retired_total: AtomicUsize,
+    ended_total: AtomicUsize,
 }
 
-/// Forgets its socket when dropped.
-pub(crate) struct SocketGuard {
-    shards: Arc<Shards>,
-    shard: usize,
-    number: u64,
+/// A shard that is out of service.
+struct RetiredShard {
+    shard: Shard,
+    /// CPU time of its thread that has been charged for.
+    charged: Duration,
+    /// The places of its sessions in their principals' accounts.
+    slots: Vec<SessionSlot>,
 }
 
-impl Drop for SocketGuard {
-    fn drop(&mut self) {
-        if let Some(sockets) = self.shards.sockets.lock().get_mut(&self.shard) {
-            sockets.remove(&self.number);
+impl RetiredShard {
+    /// Charges the CPU time used since the last look to the principal whose script the thread is in.
+    fn charge(&mut self) {
+        let used = self.shard.cpu_time().saturating_sub(self.charged);
+        self.charged += used;
+        self.shard.poll_soon();
+        if let Some(account) = self.shard.running_account() {
+            // On a retired shard no turn goes on, so there is none to stop.
+            let _ = account.charge_cpu(used, Instant::now);
         }
     }
+}
+
+/// What became of the shards that were stuck, for the metrics.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct StuckShards {
+    /// Retired ones whose threads have not ended.
+    pub(crate) stuck: usize,
+    /// Sessions on these.
+    pub(crate) sessions: usize,
+    /// All that were retired since the start.
+    pub(crate) retired_total: usize,
+    /// Of these, the ones whose threads have ended.
+    pub(crate) ended_total: usize,
 }
 
 impl Shards {
@@ -51,9 +78,10 @@ impl Shards {
             next_shard: AtomicUsize::new(live.len()),
             live: Mutex::new(live),
             next_choice: AtomicUsize::new(0),
-            sockets: Mutex::default(),
-            next_socket: AtomicU64::new(0),
-            stuck: AtomicUsize::new(0),
+            sockets: Arc::default(),
+            retired: Mutex::default(),
+            retired_total: AtomicUsize::new(0),
+            ended_total: AtomicUsize::new(0),
         }))
     }
 
@@ -74,31 +102,38 @@ impl Shards {
         }
     }
 
-    /// Remembers a socket that goes to a shard.
-    pub(crate) fn keep(self: &Arc<Self>, shard: usize, socket: TcpStream) -> SocketGuard {
-        let number = self.next_socket.fetch_add(1, Ordering::Relaxed);
-        self.sockets.lock().entry(shard).or_default().insert(number, socket);
-        SocketGuard { shards: Arc::clone(self), shard, number }
+    /// The table of the sockets on all shards.
+    pub(crate) fn sockets(&self) -> &Arc<OpenSockets> {
+        &self.sockets
     }
 
-    /// How many shards were lost.
-    pub(crate) fn stuck(&self) -> usize {
-        self.stuck.load(Ordering::Relaxed)
+    /// What became of the shards that were stuck.
+    pub(crate) fn stuck(&self) -> StuckShards {
+        let retired = self.retired.lock();
+        StuckShards {
+            stuck: retired.len(),
+            sessions: retired.iter().map(|retired| retired.shard.session_count()).sum(),
+            retired_total: self.retired_total.load(Ordering::Relaxed),
+            ended_total: self.ended_total.load(Ordering::Relaxed),
+        }
     }
 
-    /// Looks after the shards for as long as the server lives; `on_lost` hears of each that is lost.
+    /// Watches the shards for as long as the server lives. `on_lost` gets the number of each that is retired and returns
+    /// the places of its sessions in the accounts, which are kept until its thread has ended.
     pub(crate) fn watch(
         self: &Arc<Self>,
         stuck_after: Duration,
-        on_lost: impl Fn(usize) + Send + 'static,
+        on_lost: impl Fn(usize) -> Vec<SessionSlot> + Send + 'static,
     ) -> io::Result<()> {
         let shards = Arc::downgrade(self);
         let look = move || {
             let mut sights = HashMap::new();
             while let Some(shards) = shards.upgrade() {
-                for number in shards.replace_stuck(stuck_after, &mut sights) {
-                    on_lost(number);
+                for mut lost in shards.replace_stuck(stuck_after, &mut sights) {
+                    lost.slots = on_lost(lost.shard.number());
+                    shards.retired.lock().push(lost);
                 }
+                shards.reap_retired();
                 drop(shards);
                 std::thread::sleep(LOOK_EVERY);
             }
@@ -106,7 +141,7 @@ impl Shards {
         std::thread::Builder::new().name("watchdog".to_owned()).spawn(look).map(drop)
     }
 
-    fn replace_stuck(&self, stuck_after: Duration, sights: &mut HashMap<usize, Sight>) -> Vec<usize> {
+    fn replace_stuck(&self, stuck_after: Duration, sights: &mut HashMap<usize, Sight>) -> Vec<RetiredShard> {
         let mut live = self.live.lock();
         let mut lost = Vec::new();
         for shard in live.iter_mut() {
@@ -114,21 +149,41 @@ impl Shards {
             if !is_stuck(shard, stuck_after, sights) {
                 continue;
             }
-            sights.remove(&number);
+            let charged = sights.remove(&number).map_or(Duration::ZERO, |sight| sight.cpu_time);
             tracing::error!(shard = number, "a shard is stuck in native code and is replaced");
             shard.retire();
-            self.stuck.fetch_add(1, Ordering::Relaxed);
-            for socket in self.sockets.lock().remove(&number).unwrap_or_default().into_values() {
-                // A socket that is closed already is as good.
-                let _ = socket.shutdown(Shutdown::Both);
-            }
+            self.retired_total.fetch_add(1, Ordering::Relaxed);
+            let mut retired = RetiredShard { shard: shard.clone(), charged, slots: Vec::new() };
+            retired.charge();
+            self.sockets.shut_down(number);
             match Shard::start(self.next_shard.fetch_add(1, Ordering::Relaxed)) {
                 Ok(fresh) => *shard = fresh,
                 Err(error) => tracing::error!(%error, "no fresh shard can be started"),
             }
-            lost.push(number);
+            lost.push(retired);
         }
         lost
+    }
+
+    /// Charges for the threads that are still stuck, and forgets those that have ended.
+    fn reap_retired(&self) {
+        let mut ended = Vec::new();
+        self.retired.lock().retain_mut(|retired| {
+            if retired.shard.has_ended() {
+                ended.push(std::mem::take(&mut retired.slots));
+                return false;
+            }
+            retired.charge();
+            true
+        });
+        if ended.is_empty() {
+            return;
+        }
+        let count = ended.len();
+        // Given back before it is counted, so that a reader of the count finds the quotas free.
+        drop(ended);
+        self.ended_total.fetch_add(count, Ordering::Relaxed);
+        super::capacity::trim();
     }
 }
 
@@ -145,9 +200,14 @@ fn is_stuck(shard: &Shard, stuck_after: Duration, sights: &mut HashMap<usize, Si
         return false;
     };
     let cpu_time = shard.cpu_time();
-    let sight = sights.entry(shard.number()).or_insert(Sight { stay, cpu_time });
-    if sight.stay != stay {
-        *sight = Sight { stay, cpu_time };
+    match sights.get_mut(&shard.number()) {
+        // A slice takes microseconds: this one goes round something slow, or never comes back.
+        Some(sight) if sight.stay == stay => shard.poll_soon(),
+        Some(sight) => *sight = Sight { stay, cpu_time },
+        None => {
+            sights.insert(shard.number(), Sight { stay, cpu_time });
+        }
     }
+    let Some(sight) = sights.get(&shard.number()) else { return false };
     cpu_time.saturating_sub(sight.cpu_time) >= stuck_after
 }

@@ -8,12 +8,12 @@ use std::time::Duration;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::settings::TlsSettings;
+use super::sockets::Socket;
 
 /// How long a TLS handshake may take: two round trips on a bad line.
 const TLS_HANDSHAKE_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -66,7 +66,7 @@ impl Tls {
     }
 
     /// Shakes hands with a client.
-    pub(crate) async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
-        timeout(TLS_HANDSHAKE_WAIT_MAX, self.0.accept(stream)).await?
+    pub(crate) async fn accept(&self, socket: Socket) -> io::Result<TlsStream<Socket>> {
+        timeout(TLS_HANDSHAKE_WAIT_MAX, self.0.accept(socket)).await?
     }
 }

@@ -1,6 +1,7 @@
-//! The sessions as an operator sees them.
+//! The list of sessions, as far as the principal that asks may see it.
 
 use super::Directory;
+use crate::binding::{MissingRole, Principal, Role};
 use crate::runtime::{SessionHandle, SessionInfo};
 
 /// A session as the operator sees it.
@@ -17,15 +18,35 @@ pub struct Listed {
     pub info: Option<SessionInfo>,
 }
 
+/// Whose sessions a listing has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListScope {
+    /// Those of the principal that asks.
+    Own,
+    /// Those of every principal; for operators.
+    All,
+}
+
 impl Directory {
     /// Up to `most` sessions with their state.
     pub async fn list(&self, most: usize) -> Vec<Listed> {
         self.list_where(most, |_| true).await
     }
 
-    /// Up to `most` sessions of a principal with their state.
-    pub(crate) async fn list_of(&self, principal: &str, most: usize) -> Vec<Listed> {
-        self.list_where(most, |owner| owner == principal).await
+    /// Up to `most` sessions with their state, as `principal` may see them: its own, or, for an operator, all.
+    pub(crate) async fn list_for(
+        &self,
+        principal: &Principal,
+        scope: ListScope,
+        most: usize,
+    ) -> Result<Vec<Listed>, MissingRole> {
+        match scope {
+            ListScope::Own => Ok(self.list_where(most, |owner| owner == principal.name).await),
+            ListScope::All => {
+                principal.roles.require(Role::Operator)?;
+                Ok(self.list(most).await)
+            }
+        }
     }
 
     async fn list_where(&self, most: usize, is_wanted: impl Fn(&str) -> bool) -> Vec<Listed> {

@@ -13,12 +13,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use parking_lot::Mutex;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use tracing::Instrument as _;
 use uuid::Uuid;
 
+use crate::binding::schema::SchemaBudget;
 use crate::binding::{Principal, Registry, SessionScope};
 use crate::limits::Limits;
 use crate::observe;
@@ -34,6 +36,8 @@ use crate::scomp::link::Closing;
 use crate::scomp::methods::{HandshakeParams, PROTOCOL, ResumeParams};
 use crate::scomp::names::NameSet;
 use crate::scomp::shape::tree_bytes;
+use handshake::ClientBindings;
+pub(crate) use list::ListScope;
 pub use list::Listed;
 use token::Tokens;
 
@@ -89,16 +93,17 @@ struct Entry {
     detached_at: Option<Instant>,
     ran_eval: bool,
     shard: usize,
-    _place: Place,
+    _closing: ClosingRecord,
+    /// Its place in its principal's account.
+    slot: SessionSlot,
 }
 
-/// A session's place in its principal's account and in the audit log; given up with the entry, however that goes.
-struct Place {
+/// Records the end of a session in the audit log; dropped with the entry, however that goes.
+struct ClosingRecord {
     scope: Arc<SessionScope>,
-    _slot: SessionSlot,
 }
 
-impl Drop for Place {
+impl Drop for ClosingRecord {
     fn drop(&mut self) {
         self.scope.audit.record(|| Event::SessionClosed {
             principal: self.scope.principal.name.clone(),
@@ -198,7 +203,9 @@ impl Directory {
         params: HandshakeParams,
     ) -> Result<Hold, ErrorObject> {
         let declared = self.claim_declarations(&params.bindings)?;
-        let bindings = handshake::check_bindings(&self.names, &params.bindings)?;
+        let schema_budget = SchemaBudget::new(self.limits.schema_bytes_max);
+        let ClientBindings { bindings, warnings } =
+            handshake::check_bindings(&self.names, principal, &params.bindings, &schema_budget)?;
         let (id, token, resumed, handle, connection) = match &params.session {
             Some(resume) => self.resume(principal, resume)?,
             None => self.create(principal)?,
@@ -208,14 +215,19 @@ impl Directory {
             true => handle.inspect().await.map_or(0, |info| info.evals_queued + usize::from(info.running)),
             false => 0,
         };
-        handle.send(Inbox::Attach(Attachment { number: connection, events_tx, bindings })).await?;
-        let metadata = json!({
+        handle
+            .send(Inbox::Attach(Attachment { number: connection, events_tx, bindings, schema_budget }))
+            .await?;
+        let mut metadata = json!({
             "server": self.server,
             "runtime": {"language": "javascript", "engine": "quickjs"},
             "session": {
                 "resumed": resumed, "token": token, "ttlMs": self.settings.ttl_ms, "evalsQueued": evals_queued,
             },
         });
+        if !warnings.is_empty() {
+            metadata["warnings"] = json!(warnings);
+        }
         let bindings = &self.declarations;
         let welcome = written(&Welcome { protocol: PROTOCOL, session_id: &id, bindings, metadata });
         Ok(Hold { id, connection, handle, events, welcome, _declared: declared })
@@ -243,6 +255,9 @@ impl Directory {
             return Err(busy("the server is stopping"));
         }
         let shard = Shard::current().ok_or_else(|| ErrorObject::new(Kind::Internal, "not on a shard"))?;
+        if shard.is_retired() {
+            return Err(busy("the shard was retired"));
+        }
         let id = format!("sess_{}", Uuid::new_v4().simple());
         let slot = principal
             .account
@@ -286,7 +301,8 @@ impl Directory {
                 detached_at: None,
                 ran_eval: false,
                 shard: shard.number(),
-                _place: Place { scope, _slot: slot },
+                _closing: ClosingRecord { scope },
+                slot,
             },
         );
         self.most.fetch_max(sessions.len(), Ordering::Relaxed);
@@ -372,9 +388,14 @@ impl Directory {
         }
     }
 
-    /// Forgets the sessions of a shard that was lost.
-    pub fn forget_shard(&self, shard: usize) -> usize {
-        self.sessions.lock().extract_if(|_, entry| entry.shard == shard).count()
+    /// Forgets the sessions of a shard that was lost. Returns their places in the accounts of their principals, to be
+    /// kept for as long as the shard holds their memory.
+    pub(crate) fn forget_shard(&self, shard: usize) -> Vec<SessionSlot> {
+        let lost: Vec<Entry> = {
+            let mut sessions = self.sessions.lock();
+            sessions.extract_if(|_, entry| entry.shard == shard).map(|(_, entry)| entry).collect()
+        };
+        lost.into_iter().map(|entry| entry.slot).collect()
     }
 
     /// No new sessions from here on.
@@ -390,9 +411,8 @@ impl Directory {
     /// Ends all sessions.
     pub async fn end_all(&self) {
         let all: Vec<Entry> = self.sessions.lock().drain().map(|(_, entry)| entry).collect();
-        for entry in all {
-            let _ = entry.handle.send(Inbox::End(Closing::GoingAway)).await;
-        }
+        // Concurrently: a session on a stuck shard may have a full inbox, and the others must not wait for it.
+        join_all(all.iter().map(|entry| entry.handle.send(Inbox::End(Closing::GoingAway)))).await;
     }
 
     /// How many sessions there are.

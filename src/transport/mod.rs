@@ -14,6 +14,7 @@ mod websocket;
 use std::io;
 
 use futures_util::{Sink, Stream};
+use tokio_tungstenite::tungstenite::Bytes;
 
 pub use metered::Metered;
 pub use pair::{PairEnd, pair};
@@ -37,6 +38,8 @@ pub mod close_code {
     pub const ABNORMAL: u16 = 1006;
     /// A text frame that is not UTF-8.
     pub const NOT_UTF8: u16 = 1007;
+    /// The peer broke a rule that no other code names, such as a time limit.
+    pub const POLICY: u16 = 1008;
     /// A message longer than is read.
     pub const TOO_LONG: u16 = 1009;
     /// A fault of this side.
@@ -50,8 +53,8 @@ pub mod close_code {
 pub enum Frame {
     /// One message.
     Text(Text),
-    /// A binary frame; its content is of no interest.
-    Binary,
+    /// A binary frame. Most protocols refuse it; some peers send their JSON in one.
+    Binary(Bytes),
     /// A message longer than the limit. It was not kept, and nothing more is read after it.
     TooLong,
     /// A ping or a pong: no message, but the peer is there.

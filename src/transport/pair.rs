@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use futures_util::{Sink, Stream};
 use tokio::sync::mpsc;
-use tokio_util::sync::PollSender;
+use tokio_util::sync::{CancellationToken, PollSender, WaitForCancellationFutureOwned};
 
 use super::{Frame, Outgoing, TransportError, cut_reason};
 
@@ -17,6 +17,7 @@ pub struct PairEnd {
     outgoing_tx: PollSender<Outgoing>,
     incoming_rx: mpsc::Receiver<Outgoing>,
     ended: bool,
+    broken: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
 }
 
 /// Two connected ends, with room for `capacity` frames (at least one) each way.
@@ -28,7 +29,13 @@ pub fn pair(capacity: usize) -> (PairEnd, PairEnd) {
 
 impl PairEnd {
     fn new(outgoing_tx: mpsc::Sender<Outgoing>, incoming_rx: mpsc::Receiver<Outgoing>) -> Self {
-        Self { outgoing_tx: PollSender::new(outgoing_tx), incoming_rx, ended: false }
+        Self { outgoing_tx: PollSender::new(outgoing_tx), incoming_rx, ended: false, broken: None }
+    }
+
+    /// Breaks the connection at this end when `token` is cancelled, even if the other end is never dropped. What has
+    /// arrived by then is still read.
+    pub fn break_when(&mut self, token: &CancellationToken) {
+        self.broken = Some(Box::pin(token.clone().cancelled_owned()));
     }
 }
 
@@ -39,7 +46,15 @@ impl Stream for PairEnd {
         if self.ended {
             return Poll::Ready(None);
         }
-        self.incoming_rx.poll_recv(cx).map(|received| {
+        let received = self.incoming_rx.poll_recv(cx);
+        if received.is_pending()
+            && let Some(broken) = &mut self.broken
+            && broken.as_mut().poll(cx).is_ready()
+        {
+            self.ended = true;
+            return Poll::Ready(None);
+        }
+        received.map(|received| {
             let frame = match received? {
                 Outgoing::Text(text) => Frame::Text(text.into()),
                 Outgoing::Ping => Frame::Alive,
@@ -83,6 +98,17 @@ impl Sink<Outgoing> for PairEnd {
 mod tests {
     use super::*;
     use futures_util::{FutureExt, SinkExt, StreamExt};
+
+    #[tokio::test]
+    async fn end_that_is_broken_reads_what_arrived_and_ends() {
+        let (mut left, mut right) = pair(4);
+        let token = CancellationToken::new();
+        right.break_when(&token);
+        left.send(Outgoing::Text("1".into())).await.unwrap();
+        token.cancel();
+        assert!(matches!(right.next().await, Some(Ok(Frame::Text(_)))));
+        assert!(right.next().await.is_none());
+    }
 
     #[tokio::test]
     async fn frames_arrive_in_order_and_close_codes_travel() {

@@ -160,7 +160,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
             match received.map(incoming) {
                 Ok(Some(frame)) => {
                     // A ping may come between the parts of a message.
-                    if matches!(frame, Frame::Text(_) | Frame::Binary) {
+                    if matches!(frame, Frame::Text(_) | Frame::Binary(_)) {
                         self.end_partial();
                     }
                     return Poll::Ready(Some(Ok(frame)));
@@ -210,7 +210,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
 fn incoming(message: Message) -> Option<Frame> {
     match message {
         Message::Text(text) => Some(Frame::Text(text.into())),
-        Message::Binary(_) => Some(Frame::Binary),
+        Message::Binary(bytes) => Some(Frame::Binary(bytes)),
         Message::Ping(_) | Message::Pong(_) => Some(Frame::Alive),
         Message::Close(Some(CloseFrame { code, reason })) => {
             Some(Frame::Closed { code: code.into(), reason: reason.to_string() })

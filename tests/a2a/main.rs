@@ -1,10 +1,13 @@
 //! A2A against the real server: the vectors, script agents, gateways that talk to each other, and crashes.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod bare_gateway;
 mod crash;
 mod elsewhere;
+mod loops;
 mod matching;
 mod player;
+mod principals;
 mod reference;
 mod scripts;
 #[path = "../support/mod.rs"]

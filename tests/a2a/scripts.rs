@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::Running;
-use crate::support::wire::Wire;
+use crate::support::wire::{Arrival, Wire};
 use crate::{agent, ask, connect, gateway, send};
 
 const ECHO: &str = "await a2a.register({ name: 'coder', role: 'tester', onMessage: (m) => \
@@ -255,4 +255,26 @@ async fn scripts_listen_up_to_a_limit() {
     assert_eq!(script.value(&all).await, json!(0));
     let (_, message) = script.failure("await listen()").await;
     assert_eq!(message, "Busy: more than 1000 agents and subscriptions");
+}
+
+#[tokio::test]
+async fn binary_frame_with_json_is_read() {
+    let (_folder, server) = start(json!({})).await;
+    let mut client = connect(&server).await;
+    client.binary(json!({"type": "ping", "metadata": {"correlationId": "b"}}).to_string().into_bytes()).await;
+    let pong = client.json().await;
+    assert_eq!((&pong["type"], &pong["correlationId"]), (&json!("pong"), &json!("b")));
+    client.binary(vec![0xff, 0xfe]).await;
+    assert_eq!(client.json().await["content"]["code"], 2001);
+    assert_eq!(ask(&mut client, json!({"type": "ping"})).await["type"], "pong");
+}
+
+#[tokio::test]
+async fn clients_are_told_that_the_server_stops() {
+    let (_folder, server) = start(json!({})).await;
+    let mut client = connect(&server).await;
+    assert_eq!(ask(&mut client, json!({"type": "ping"})).await["type"], "pong");
+    server.server.stop(std::time::Duration::from_secs(5)).await;
+    assert_eq!(client.json().await, json!({"type": "disconnect", "content": {"reason": "shutdown"}}));
+    assert_eq!(client.next().await, Arrival::Closed(1001));
 }

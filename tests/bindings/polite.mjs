@@ -4,7 +4,7 @@ import { serve } from './wire.mjs';
 const numbers = { type: 'object', properties: { a: { type: 'number' }, b: { type: 'number' } }, required: ['a', 'b'] };
 const bindings = [
   { name: 'child.add', input: numbers, output: { type: 'number' } },
-  ...['meet', 'fail', 'die', 'call', 'adder', 'surroundings'].map((name) => ({ name: `child.${name}` })),
+  ...['meet', 'fail', 'die', 'call', 'adder', 'surroundings', 'pid'].map((name) => ({ name: `child.${name}` })),
   { name: 'session.info', description: 'A control binding, which is not for scripts.' },
 ];
 
@@ -22,6 +22,7 @@ const run = {
   call: ({ fn, arg }, call) => call({ ref: fn.$fn, args: [arg] }),
   adder: ({ n }) => ({ $fn: `add${n}`, name: 'add' }),
   surroundings: () => ({ config, env: Object.keys(process.env).sort() }),
+  pid: () => process.pid,
 };
 
 serve(bindings, async ({ binding, ref, input, args }, call) => {

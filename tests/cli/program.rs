@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -54,8 +54,30 @@ impl Program {
         self
     }
 
-    pub(crate) fn start(mut self) -> Running {
+    /// Starts it, and leaves its stderr to the caller, who may never read it.
+    pub(crate) fn start_with_unread_stderr(self) -> (Running, ChildStderr) {
+        let mut stderr = None;
+        let running = self.start_with(|child| {
+            stderr = child.stderr.take();
+            None
+        });
+        (running, stderr.unwrap())
+    }
+
+    pub(crate) fn start(self) -> Running {
+        self.start_with(|child| {
+            let mut stderr = child.stderr.take().unwrap();
+            Some(std::thread::spawn(move || {
+                let mut text = String::new();
+                stderr.read_to_string(&mut text).unwrap();
+                text
+            }))
+        })
+    }
+
+    fn start_with(mut self, read: impl FnOnce(&mut Child) -> Option<JoinHandle<String>>) -> Running {
         let mut child = self.command.spawn().unwrap();
+        let stderr = read(&mut child);
         let mut stdin = child.stdin.take().unwrap();
         // A program that refuses to start reads nothing.
         let _ = stdin.write_all(self.input.as_bytes());
@@ -64,13 +86,7 @@ impl Program {
         std::thread::spawn(move || {
             stdout.lines().map_while(Result::ok).try_for_each(|line| lines_tx.send(line))
         });
-        let mut stderr = child.stderr.take().unwrap();
-        let stderr = std::thread::spawn(move || {
-            let mut text = String::new();
-            stderr.read_to_string(&mut text).unwrap();
-            text
-        });
-        Running { child, stdin: Some(stdin), lines_rx, stderr: Some(stderr) }
+        Running { child, stdin: Some(stdin), lines_rx, stderr }
     }
 
     /// Runs it to its end.
@@ -88,6 +104,10 @@ impl Running {
     /// A line to its stdin.
     pub(crate) fn send(&mut self, line: &str) {
         writeln!(self.stdin.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     pub(crate) fn signal(&self, name: &str) {
@@ -109,7 +129,7 @@ impl Running {
             stdout.push_str(&line);
             stdout.push('\n');
         }
-        let stderr = self.stderr.take().unwrap().join().unwrap();
+        let stderr = self.stderr.take().map(|stderr| stderr.join().unwrap()).unwrap_or_default();
         let status = self.child.wait().unwrap();
         Done { code: status.code().unwrap_or(-1), stdout, stderr }
     }

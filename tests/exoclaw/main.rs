@@ -5,6 +5,7 @@ mod agents;
 mod gateway;
 mod outward;
 mod player;
+mod principals;
 mod shapes;
 mod stub;
 #[path = "../support/mod.rs"]

@@ -1,8 +1,10 @@
 //! Scripts that chat with a gateway elsewhere, which here is another server of ours.
 
+use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::Message;
 
-use super::support::{Running, Wire};
+use super::support::{Folder, Running, Wire};
 use super::{Stub, folder, gateway_url, start};
 
 /// A server whose scripts reach a gateway, one with a token that they have not, and one that is not there.
@@ -165,4 +167,37 @@ async fn a_name_that_no_gateway_has_is_told_with_those_that_there_are() {
     assert!(unknown.contains("no gateway is called `x`; there are: here, locked, nowhere"), "{unknown}");
     let missing = reaching.failure("await exoclaw.ping({})").await;
     assert!(missing.contains("expected `gateway`, one of: here, locked, nowhere"), "{missing}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn chat_keeps_the_text_so_far_when_the_gateway_dies() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("ws://{}/", listener.local_addr().unwrap());
+    // Says hello, and on `chat.send` two words and nothing more.
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let mut socket = tokio_tungstenite::accept_async(stream).await.unwrap();
+            tokio::spawn(async move {
+                socket.send(Message::text(r#"{"ok":true,"version":"0.1.0"}"#)).await.unwrap();
+                while let Some(Ok(frame)) = socket.next().await {
+                    let Message::Text(text) = frame else { continue };
+                    let request: Value = serde_json::from_str(text.as_str()).unwrap();
+                    for word in ["one ", "two"] {
+                        let event = json!({"id": request["id"], "event": "text", "data": word});
+                        socket.send(Message::text(event.to_string())).await.unwrap();
+                    }
+                    return;
+                }
+            });
+        }
+    });
+    let declaration =
+        json!({"package": "exoclaw", "rust": "exoclaw", "config": {"gateways": {"far": {"url": url}}}});
+    let folder = Folder::with(&[("exoclaw.json", &declaration.to_string())]);
+    let running = Running::folder(folder.path()).await;
+    let mut wire = Wire::live(&running.url).await;
+    let chat =
+        r#"const it = await exoclaw.chat({channel: "t", account: "a", content: "go"}); [it.text, it.error]"#;
+    assert_eq!(wire.value(chat).await, json!(["one two", "far: the connection was lost"]));
 }

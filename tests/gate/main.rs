@@ -7,5 +7,6 @@ mod detached;
 mod entry;
 mod harness;
 mod quotas;
+mod roles;
 mod seen;
 mod tls;

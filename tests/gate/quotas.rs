@@ -11,6 +11,9 @@ use tokio::sync::mpsc;
 
 use crate::harness::{WAIT_MAX, builder, connect, gate, start};
 
+/// Uses up the quota of a principal that has one of 20 ms a minute.
+const BURN: &str = "const until = Date.now() + 100; while (Date.now() < until); 'done'";
+
 async fn start_with(quotas: Quotas) -> SocketAddr {
     let tokens = [("ann", "token-a"), ("bob", "token-b")];
     start(builder().gate(gate(&tokens, quotas, &[]))).await.1
@@ -73,8 +76,7 @@ async fn cpu_time_that_is_used_up_stops_new_evals_only() {
     let address = start_with(Quotas { cpu_seconds_per_minute: Some(0.02), ..Quotas::default() }).await;
     let ann = connect(address, "token-a").await.unwrap();
     let other = connect(address, "token-a").await.unwrap();
-    let burn = "const until = Date.now() + 100; while (Date.now() < until); 'done'";
-    assert_eq!(ann.eval(burn).await.unwrap().value, "done");
+    assert_eq!(ann.eval(BURN).await.unwrap().value, "done");
     assert_eq!(exceeded(&ann.eval("1").await.unwrap_err()), "cpu");
     assert_eq!(exceeded(&other.eval("1").await.unwrap_err()), "cpu");
     assert_eq!(connect(address, "token-b").await.unwrap().eval("1").await.unwrap().value, 1);
@@ -108,4 +110,57 @@ async fn evals_that_wait_are_counted_over_all_sessions() {
     running.cancel().await.unwrap();
     assert_eq!(waiting.await.unwrap().value, "waited");
     assert_eq!(client.eval("2").await.unwrap().value, 2);
+}
+
+#[tokio::test]
+async fn functions_of_the_script_are_busy_past_the_cpu_quota() {
+    let address = start_with(Quotas { cpu_seconds_per_minute: Some(0.02), ..Quotas::default() }).await;
+    let ann = connect(address, "token-a").await.unwrap();
+    let function = ann.eval("(x) => x + 1").await.unwrap().value;
+    let function = ann.function(&function).unwrap();
+    assert_eq!(function.call(vec![json!(1)]).await.unwrap(), json!(2));
+    assert_eq!(ann.eval(BURN).await.unwrap().value, "done");
+    assert_eq!(exceeded(&function.call(vec![json!(1)]).await.unwrap_err()), "cpu");
+}
+
+#[tokio::test]
+async fn timers_and_floating_calls_wait_for_the_cpu_quota() {
+    let address = start_with(Quotas { cpu_seconds_per_minute: Some(0.02), ..Quotas::default() }).await;
+    let (called_tx, mut called_rx) = mpsc::channel::<String>(8);
+    let note = move |name: Value| {
+        let called_tx = called_tx.clone();
+        async move {
+            called_tx.send(name.as_str().unwrap_or_default().to_owned()).await.ok();
+            Ok(name)
+        }
+    };
+    let client = Client::builder()
+        .token("token-a")
+        .bind("note", "Notes a name.", note)
+        .connect(format!("ws://{address}/"))
+        .await
+        .unwrap();
+    let code =
+        format!("setTimeout(() => note('timer'), 150); note('first').then(() => note('second')); {BURN}");
+    assert_eq!(client.eval(&code).await.unwrap().value, "done");
+    assert_eq!(called_rx.recv().await.unwrap(), "first");
+    // The account fills at 20 ms a minute, so whatever waits for it waits for minutes.
+    let more = tokio::time::timeout(std::time::Duration::from_millis(600), called_rx.recv()).await;
+    assert!(more.is_err(), "{more:?}");
+}
+
+#[tokio::test]
+async fn scripts_at_work_are_stopped_when_the_account_is_overdrawn() {
+    let address = start_with(Quotas { cpu_seconds_per_minute: Some(0.1), ..Quotas::default() }).await;
+    let ann = connect(address, "token-a").await.unwrap();
+    let other = connect(address, "token-a").await.unwrap();
+    // One in a single turn, one in many.
+    let many = "for (;;) { const until = Date.now() + 5; while (Date.now() < until); await new Promise(setTimeout); }";
+    let (one, many) = tokio::join!(ann.eval("for (;;);"), other.eval(many));
+    for stopped in [one.unwrap_err(), many.unwrap_err()] {
+        assert_eq!(stopped.kind(), "Timeout", "{stopped}");
+        let data = stopped.rpc().and_then(|error| error.data.clone()).unwrap();
+        assert_eq!(data["quota"], "cpu", "{data}");
+        assert!(data["retryAfterMs"].as_u64().unwrap() >= 1, "{data}");
+    }
 }

@@ -1,15 +1,16 @@
 //! What an operator sees: metrics and the audit log.
 
+use std::path::Path;
 use std::time::Duration;
 
-use scomp::binding::Policy;
+use scomp::binding::{Policy, Roles};
 use scomp::observe::audit::Audit;
 use scomp::quota::Quotas;
 use scomp::server::Gate;
 use scomp::server::settings::{AuthSettings, OriginSettings, TokenSettings};
 use serde_json::{Value, json};
 
-use crate::harness::{UPGRADE, builder, connect, gate, get, start, status};
+use crate::harness::{UPGRADE, builder, connect, get, start, status};
 
 const HOST: &str = "Host: localhost\r\n";
 
@@ -20,7 +21,10 @@ fn number(page: &str, series: &str) -> f64 {
 
 #[tokio::test]
 async fn metrics_count_what_happened_and_name_no_session() {
-    let (_server, address) = start(builder().gate(gate(&[("ann", "s3cret")], Quotas::default(), &[]))).await;
+    let token = TokenSettings { roles: Roles::all(), ..TokenSettings::of_token("ann", "s3cret") };
+    let auth = AuthSettings { tokens: vec![token], file: None };
+    let gate = Gate::new(&auth, OriginSettings::default(), &Quotas::default()).unwrap();
+    let (_server, address) = start(builder().gate(gate)).await;
     let client = connect(address, "s3cret").await.unwrap();
     assert_eq!(client.eval("await gate.echo({a: 1}); 7").await.unwrap().value, 7);
     client.eval("throw new Error('no')").await.unwrap_err();
@@ -61,8 +65,26 @@ async fn the_audit_log_says_who_called_what_and_not_with_what() {
     client.eval("await gate.echo({note: 'confidential'})").await.unwrap();
     client.eval("await gate.send({note: 'confidential'})").await.unwrap_err();
     server.stop(Duration::ZERO).await;
-    let text = std::fs::read_to_string(&path).unwrap();
-    std::fs::remove_file(&path).unwrap();
+    let lines = records(&path);
+    let call = |binding: &str, effect: &str, decision: &str, outcome: &str| {
+        json!({"event": "call", "principal": "ann", "session": id, "binding": binding, "effects": [effect],
+            "decision": decision, "outcome": outcome})
+    };
+    let expected = [
+        json!({"event": "sessionOpened", "principal": "ann", "session": id}),
+        call("gate.echo", "read", "allow", "ok"),
+        call("gate.send", "external", "deny", "PermissionDenied"),
+        json!({"event": "sessionClosed", "principal": "ann", "session": id}),
+    ];
+    assert_eq!(lines, expected);
+    let beside = path.with_extension("jsonl.unauthenticated");
+    assert_eq!(records(&beside), [json!({"event": "refused", "reason": "wrong-token", "count": 1})]);
+}
+
+/// What an audit log has, without times; the file is gone afterwards.
+fn records(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap();
+    std::fs::remove_file(path).unwrap();
     assert!(!text.contains("confidential"));
     let mut lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for line in &mut lines {
@@ -70,16 +92,30 @@ async fn the_audit_log_says_who_called_what_and_not_with_what() {
         assert!(fields.remove("at").is_some());
         fields.remove("durationMs");
     }
-    let call = |binding: &str, effect: &str, decision: &str, outcome: &str| {
-        json!({"event": "call", "principal": "ann", "session": id, "binding": binding, "effects": [effect],
-            "decision": decision, "outcome": outcome})
-    };
-    let expected = [
-        json!({"event": "refused", "reason": "wrong-token"}),
-        json!({"event": "sessionOpened", "principal": "ann", "session": id}),
-        call("gate.echo", "read", "allow", "ok"),
-        call("gate.send", "external", "deny", "PermissionDenied"),
-        json!({"event": "sessionClosed", "principal": "ann", "session": id}),
-    ];
-    assert_eq!(lines, expected);
+    lines
+}
+
+#[tokio::test]
+async fn refused_requests_do_not_push_out_records_of_principals() {
+    const REFUSED: usize = 300;
+    let path = std::env::temp_dir().join(format!("scomp-gate-flood-{}.jsonl", std::process::id()));
+    let auth = AuthSettings { tokens: vec![TokenSettings::of_token("ann", "s3cret")], file: None };
+    let gate = Gate::new(&auth, OriginSettings::default(), &Quotas::default()).unwrap();
+    // Room for some records and no file set aside: a refusal more would cost a record.
+    let audit = Audit::open(&path, 1_000, 0).unwrap();
+    let (server, address) = start(builder().gate(gate).audit(audit)).await;
+    let client = connect(address, "s3cret").await.unwrap();
+    let id = client.session().id;
+    for _ in 0..REFUSED {
+        assert_eq!(status(&get(address, "/metrics", HOST).await), "401");
+    }
+    server.stop(Duration::ZERO).await;
+    let opened = json!({"event": "sessionOpened", "principal": "ann", "session": id});
+    let closed = json!({"event": "sessionClosed", "principal": "ann", "session": id});
+    assert_eq!(records(&path), [opened, closed]);
+    // Each is counted, in a few records.
+    let refused = records(&path.with_extension("jsonl.unauthenticated"));
+    let count: u64 = refused.iter().map(|record| record["count"].as_u64().unwrap()).sum();
+    assert_eq!(count, u64::try_from(REFUSED).unwrap());
+    assert!(refused.len() < REFUSED / 10, "{}", refused.len());
 }

@@ -165,3 +165,28 @@ async fn a_peer_that_is_down_is_code_14_at_once() {
     let unknown = script.failure("await holon.call({ peer: 'nobody', method: 'a.B/C' })").await;
     assert!(unknown.1.contains("there are shop"), "{unknown:?}");
 }
+
+#[tokio::test]
+async fn malformed_response_is_not_answered_and_fails_the_call() {
+    let server = Running::folder(&interop_folder()).await;
+    server.services_run().await;
+    let mut page = page_of(&server).await;
+    let call = json!({"method": "ui.v1.UI/Ask", "payload": {}, "timeoutMs": 5000});
+    page.text(&json!({"id": "7", "method": "test.v1.Test/CallClient", "payload": call}).to_string()).await;
+    let asked = page.json().await;
+    // Under an id of the page's own, and then under that of the call.
+    page.text(r#"{"id":"7","result":1,"extra":true}"#).await;
+    page.text(&json!({"id": asked["id"], "error": {"code": "12", "message": "x"}}).to_string()).await;
+    let answer = page.json().await;
+    assert_eq!((&answer["id"], &answer["result"]["webError"]["code"]), (&json!("7"), &json!(13)), "{answer}");
+}
+
+#[tokio::test]
+async fn method_with_an_owner_is_served_by_its_principal_alone() {
+    let folder = Folder::with(&[("holon.json", &declaration(json!({"owners": {"a.B/C": "ada"}})))]);
+    let server = Running::for_principals(folder.path(), &["ada", "bob"]).await;
+    let serve = "await holon.serve({ method: 'a.B/C', handler: () => 1 }); 0";
+    let (kind, message) = Wire::live_as(&server.url, "bob").await.failure(serve).await;
+    assert_eq!(kind, "PermissionDenied", "{message}");
+    Wire::live_as(&server.url, "ada").await.value(serve).await;
+}

@@ -166,8 +166,12 @@ async fn a_space_never_becomes_a_path_outside_of_the_store() {
         assert_eq!(peer.response().await["error"]["name"], json!("ProtocolError"), "{space:?}");
     }
     peer.send(&json!({"type": "session.open", "requestId": "o", "space": "a b:c", "session": {}})).await;
-    assert!(peer.response().await.get("ok").is_some());
+    let opened = peer.response().await;
     let file = folder.path().join("memory/state/engine-v3/a%20b%3Ac.sqlite");
+    // An opening makes no file, a commit does.
+    assert!(!file.exists());
+    let session = opened["ok"]["sessionId"].as_str().unwrap();
+    peer.request("transact", "a b:c", session, commit(1, json!([set("of:x", json!(1))]))).await;
     assert!(file.exists());
 }
 

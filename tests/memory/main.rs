@@ -1,6 +1,7 @@
 //! memory/v2 against the real server: the vectors in each dialect, and what the package promises beyond them.
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
+mod access;
 mod behaviour;
 mod matching;
 mod peer;

@@ -124,8 +124,35 @@ pub struct Peer {
 
 impl Peer {
     pub async fn open(url: &str, manner: Manner) -> Self {
+        Self::over(Wire::open(&format!("{url}memory")).await, manner)
+    }
+
+    /// Connects with a token of the server, and greets.
+    pub async fn with_token(url: &str, manner: Manner, token: &str) -> Self {
+        let mut peer = Self::over(Wire::with_token(&format!("{url}memory"), token).await, manner);
+        peer.greet().await;
+        peer
+    }
+
+    pub async fn greet(&mut self) {
+        let flags: Value = serde_json::from_str(FLAGS).unwrap();
+        self.send(&json!({"type": "hello", "protocol": self.manner.protocol, "flags": flags})).await;
+        assert_eq!(self.response().await["type"], json!("hello.ok"));
+    }
+
+    /// Opens a session in any space, signed by `signer`; gives the answer.
+    pub async fn open_as(&mut self, signer: &Identity, space: &str, session: &str) -> Value {
+        let session = json!({"sessionId": session});
+        let mut open =
+            json!({"type": "session.open", "requestId": "open", "space": space, "session": session});
+        self.sign(&mut open, &json!({"iss": signer.did}), signer);
+        self.send(&open).await;
+        self.response().await
+    }
+
+    fn over(wire: Wire, manner: Manner) -> Self {
         Self {
-            wire: Wire::open(&format!("{url}memory")).await,
+            wire,
             manner,
             responses: VecDeque::new(),
             events: VecDeque::new(),
@@ -222,7 +249,10 @@ impl Peer {
                     Some(json) => decoded(serde_json::from_str(json).unwrap()),
                     None => serde_json::from_str(&text).unwrap(),
                 };
-                let metadata = message.get("sessionOpen").or_else(|| message["ok"].get("sessionOpen"));
+                let metadata = message.get("sessionOpen");
+                let metadata = metadata
+                    .or_else(|| message["ok"].get("sessionOpen"))
+                    .or_else(|| message["error"].get("sessionOpen"));
                 self.session_open = metadata.cloned().or(self.session_open.take());
                 let is_event = message["type"].as_str().is_some_and(|kind| kind.starts_with("session/"));
                 let queue = if is_event { &mut self.events } else { &mut self.responses };

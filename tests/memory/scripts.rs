@@ -196,3 +196,17 @@ async fn a_server_that_goes_and_comes_back_is_taken_up_again() {
     // The watch is restored: it tells the new version, and the one that is known already not again.
     assert_eq!(eval(&script, resumed).await, json!(["before and after", ["before and after"]]));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn peer_that_never_answers_the_greeting_is_not_there() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (_folder, near) = client_of(&listener.local_addr().unwrap().to_string()).await;
+    let (stream, _) = listener.accept().await.unwrap();
+    let mut silent = tokio_tungstenite::accept_async(stream).await.unwrap();
+    // The greeting is here, so the connection is up on both sides.
+    futures_util::StreamExt::next(&mut silent).await.unwrap().unwrap();
+    let script = client(&near).await;
+    let open =
+        r#"await memory.open({ space: "s", peer: "other" }).then(() => "open", (error) => error.name)"#;
+    assert_eq!(eval(&script, open).await, json!("ConnectionError"));
+}

@@ -8,13 +8,15 @@ pub mod bindings;
 pub mod folder;
 pub mod pattern;
 pub mod player;
+pub mod principals;
 pub mod script;
 pub mod wire;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use scomp::limits::Limits;
-use scomp::server::Server;
+use scomp::server::{Server, ServerBuilder};
 use scomp::session::SessionSettings;
 use tokio::net::TcpListener;
 
@@ -83,9 +85,22 @@ impl Running {
     pub async fn folder_with<const N: usize>(folder: &Path, variables: [(&str, &str); N]) -> Self {
         let mut environment = scomp::binding::loader::environment();
         environment.extend(variables.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        Self::loaded(folder, environment, |builder| builder).await
+    }
+
+    /// The same with tokens, an audit log, or whatever else `set_up` adds to the server.
+    pub async fn folder_and(folder: &Path, set_up: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Self {
+        Self::loaded(folder, scomp::binding::loader::environment(), set_up).await
+    }
+
+    async fn loaded(
+        folder: &Path,
+        environment: HashMap<String, String>,
+        set_up: impl FnOnce(ServerBuilder) -> ServerBuilder,
+    ) -> Self {
         let loaded = scomp::binding::loader::load(folder, &environment).await.unwrap();
         let services = loaded.services.clone();
-        let server = Server::builder().loaded(loaded).shards(2).build().unwrap();
+        let server = set_up(Server::builder().loaded(loaded).shards(2)).build().unwrap();
         server.start(services);
         Self::listening(server).await
     }

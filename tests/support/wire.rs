@@ -38,9 +38,20 @@ impl Wire {
 
     /// Connects and offers subprotocols.
     pub async fn offering(url: &str, subprotocols: Option<&str>) -> Self {
+        let offer = subprotocols.map(|names| ("Sec-WebSocket-Protocol", names));
+        Self::sending(url, offer.as_slice()).await
+    }
+
+    /// Connects with a token of the server.
+    pub async fn with_token(url: &str, token: &str) -> Self {
+        Self::sending(url, &[("Authorization", &format!("Bearer {token}"))]).await
+    }
+
+    /// Connects with these headers.
+    pub async fn sending(url: &str, headers: &[(&'static str, &str)]) -> Self {
         let mut request = url.into_client_request().unwrap();
-        if let Some(names) = subprotocols {
-            request.headers_mut().insert("Sec-WebSocket-Protocol", names.parse().unwrap());
+        for (name, value) in headers {
+            request.headers_mut().insert(*name, value.parse().unwrap());
         }
         let (socket, response) = tokio_tungstenite::connect_async(request).await.unwrap();
         let agreed = response.headers().get("Sec-WebSocket-Protocol");

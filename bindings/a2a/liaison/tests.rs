@@ -4,6 +4,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::super::outlet::{Delivery, outlet};
+use super::outstanding::OUTSTANDING_MAX;
 use super::*;
 
 struct Desk {
@@ -14,9 +15,26 @@ struct Desk {
 impl Desk {
     fn new() -> Self {
         let mut desk = Self { liaison: Liaison::new("far".to_owned(), None), out: Out::default() };
-        desk.liaison.on_open(Instant::now(), &mut desk.out);
+        desk.open();
         desk.out.take_texts();
         desk
+    }
+
+    /// Connects to a gateway that knows `ping`.
+    fn open(&mut self) {
+        self.liaison.on_open(Instant::now(), &mut self.out);
+        assert!(!self.liaison.is_ready());
+        self.hear(json!({"type": "handshake", "content": {"action": "acknowledge", "clientId": "client-9"}}));
+        assert!(!self.liaison.is_ready());
+        self.hear(json!({"type": "pong", "correlationId": "probe-ping"}));
+        assert!(self.liaison.is_ready());
+    }
+
+    /// The frames that went out, without the fences.
+    fn sent(&mut self) -> Vec<Value> {
+        let texts = self.out.take_texts().into_iter();
+        let frames = texts.map(|text| serde_json::from_str(&text).unwrap());
+        frames.filter(|frame: &Value| frame["type"] != "ping").collect()
     }
 
     fn line(&mut self, number: u64) -> Heard {
@@ -32,6 +50,11 @@ impl Desk {
     fn send(&mut self, number: u64, frame: Value) {
         let Value::Object(fields) = frame else { panic!("{frame}") };
         self.order(Order::Send { number: LineNumber(number), fields, fenced: false });
+    }
+
+    fn tell(&mut self, number: u64, frame: Value) {
+        let Value::Object(fields) = frame else { panic!("{frame}") };
+        self.order(Order::Send { number: LineNumber(number), fields, fenced: true });
     }
 
     fn hear(&mut self, frame: Value) {
@@ -60,7 +83,7 @@ fn question(agent: &str, id: &str) -> Value {
 }
 
 #[test]
-fn a_frame_is_for_the_agent_that_it_names_and_else_for_whoever_asked() {
+fn answer_is_for_the_line_that_asked_whatever_agent_it_names() {
     let mut desk = Desk::new();
     let mut coder = desk.line(1);
     let mut client = desk.line(2);
@@ -68,19 +91,48 @@ fn a_frame_is_for_the_agent_that_it_names_and_else_for_whoever_asked() {
     desk.send(2, question("coder", "c"));
     desk.hear(question("coder", "c"));
     assert_eq!(coder.try_recv().unwrap()["agent"], "coder");
+    let mut answer = question("coder", "c");
+    answer["metadata"]["parentId"] = json!("m");
+    desk.hear(answer.clone());
+    assert_eq!(client.try_recv().unwrap()["metadata"]["parentId"], "m");
+    assert!(coder.try_recv().is_err());
+    desk.hear(answer);
+    assert_eq!(coder.try_recv().unwrap()["agent"], "coder", "a second one is a message like any other");
     desk.hear(json!({"type": "message", "agent": "client-9", "metadata": {"correlationId": "c"}}));
-    assert_eq!(client.try_recv().unwrap()["agent"], "client-9");
-    desk.hear(json!({"type": "response", "correlationId": "c"}));
-    assert!(client.try_recv().is_err(), "it was answered already");
-    assert_eq!(coder.try_recv().unwrap()["type"], "response", "an agent may know more");
+    assert!(client.try_recv().is_err() && coder.try_recv().is_err(), "it is for none of our agents");
 }
 
 #[test]
-fn echoes_go_back_in_the_order_of_the_pings() {
+fn line_without_an_agent_sends_in_the_name_of_the_connection() {
+    let mut desk = Desk::new();
+    let (_coder, _client) = (desk.line(1), desk.line(2));
+    desk.send(1, shake("coder"));
+    desk.send(2, question("coder", "c"));
+    let mut own = question("x", "d");
+    own["from"] = json!("coder");
+    desk.send(1, own);
+    let senders: Vec<Value> = desk.sent().iter().map(|frame| frame["from"].clone()).collect();
+    assert_eq!(senders, [json!("coder"), json!("client-9"), json!("coder")]);
+}
+
+#[test]
+fn message_without_an_agent_is_delivered_only_where_there_is_one() {
+    let mut desk = Desk::new();
+    let (mut coder, mut other) = (desk.line(1), desk.line(2));
+    desk.send(1, shake("coder"));
+    desk.hear(json!({"type": "message", "content": {}}));
+    assert!(coder.try_recv().is_ok());
+    desk.send(2, shake("dreamer"));
+    desk.hear(json!({"type": "message", "content": {}}));
+    assert!(coder.try_recv().is_err() && other.try_recv().is_err());
+}
+
+#[test]
+fn fences_tell_their_lines_in_order() {
     let mut desk = Desk::new();
     let (mut first, mut second) = (desk.line(1), desk.line(2));
-    desk.send(2, json!({"type": "ping"}));
-    desk.send(1, json!({"type": "ping"}));
+    desk.tell(2, json!({"type": "message", "agent": "x"}));
+    desk.tell(1, json!({"type": "message", "agent": "x"}));
     desk.hear(json!({"type": "error", "content": {"code": 3001}}));
     desk.hear(json!({"type": "pong"}));
     assert_eq!(second.try_recv().unwrap()["type"], "error");
@@ -110,13 +162,13 @@ fn agents_and_subscriptions_are_told_again_after_a_reconnect() {
     desk.send(2, shake("dreamer"));
     drop(gone);
     desk.liaison.on_end(Instant::now());
-    desk.out.take_texts();
-    desk.liaison.on_open(Instant::now(), &mut desk.out);
-    let told = desk.out.take_texts();
-    assert_eq!(told.len(), 3, "{told:?}");
-    assert!(
-        told.iter().any(|text| text.contains("coder")) && told.iter().any(|text| text.contains("subscribe"))
-    );
+    assert!(!desk.liaison.is_ready());
+    desk.sent();
+    desk.open();
+    let sent = desk.sent();
+    assert_eq!(sent.len(), 4, "{sent:?}");
+    assert!(sent.iter().any(|frame| frame["from"] == "coder"));
+    assert!(sent.iter().any(|frame| frame["type"] == "subscribe"));
 }
 
 #[test]
@@ -124,7 +176,7 @@ fn whoever_waits_hears_that_the_connection_was_lost() {
     let mut desk = Desk::new();
     let mut client = desk.line(1);
     desk.send(1, question("coder", "c"));
-    desk.send(1, json!({"type": "ping"}));
+    desk.tell(1, json!({"type": "message", "agent": "x"}));
     desk.liaison.on_end(Instant::now());
     let lost = client.try_recv().unwrap();
     assert_eq!((&lost["content"]["code"], &lost["correlationId"]), (&json!(1003), &json!("c")));
@@ -139,15 +191,15 @@ fn a_line_that_hangs_up_takes_its_agents_along() {
     desk.send(1, shake("coder"));
     desk.out.take_texts();
     desk.order(Order::HangUp { number: LineNumber(1) });
-    let told = desk.out.take_texts();
-    assert!(told[0].contains("offline") && told[0].contains("coder"), "{told:?}");
+    let sent = desk.sent();
+    assert_eq!((&sent[0]["content"]["status"], &sent[0]["from"]), (&json!("offline"), &json!("coder")));
 }
 
 #[test]
 fn a_gateway_that_owes_too_many_answers_is_asked_no_more() {
     let mut desk = Desk::new();
     let mut client = desk.line(1);
-    for number in 0..ASKED_MAX {
+    for number in 0..OUTSTANDING_MAX / 2 {
         desk.send(1, question("coder", &number.to_string()));
     }
     assert!(client.try_recv().is_err());
@@ -159,5 +211,35 @@ fn a_gateway_that_owes_too_many_answers_is_asked_no_more() {
 fn a_wrong_token_ends_the_link_for_good() {
     let mut desk = Desk::new();
     desk.hear(json!({"type": "error", "content": {"code": 5002}}));
-    assert!(matches!(desk.out.parting(), Some(crate::peering::Parting::GiveUp { .. })));
+    assert!(matches!(desk.out.parting(), Some(Parting::GiveUp { .. })));
+}
+
+#[test]
+fn refused_token_is_known_by_its_name() {
+    let mut desk = Desk::new();
+    desk.hear(json!({"type": "error", "content": {"error": "TOKEN_EXPIRED", "message": "old"}}));
+    assert!(matches!(desk.out.parting(), Some(Parting::GiveUp { .. })));
+}
+
+#[test]
+fn binary_frame_with_json_is_read() {
+    let mut desk = Desk::new();
+    let mut coder = desk.line(1);
+    desk.send(1, shake("coder"));
+    let frame = json!({"type": "message", "agent": "coder"}).to_string();
+    desk.liaison.on_binary(frame.as_bytes(), Instant::now(), &mut desk.out);
+    assert_eq!(coder.try_recv().unwrap()["agent"], "coder");
+    desk.liaison.on_binary(&[0xff], Instant::now(), &mut desk.out);
+    assert!(coder.try_recv().is_err() && desk.out.parting().is_none());
+}
+
+#[test]
+fn gateway_is_told_why_the_link_closes() {
+    let mut desk = Desk::new();
+    for (code, reason) in [(1001, "shutdown"), (1008, "timeout"), (1002, "error")] {
+        let parting = Parting::Close { code, reason: String::new() };
+        desk.liaison.on_closing(&parting, &mut desk.out);
+        let sent = desk.sent();
+        assert_eq!((&sent[0]["type"], &sent[0]["content"]["reason"]), (&json!("disconnect"), &json!(reason)));
+    }
 }

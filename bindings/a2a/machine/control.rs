@@ -8,7 +8,7 @@ use super::super::content::{Channel, Discovery, agent_name};
 use super::super::correlation::Waiting;
 use super::super::registry::{Bound, ROLE_BYTES_MAX, Status, StatusChange};
 use super::super::wire::{self, Envelope, PROTOCOL_VERSION, Type, from_gateway, text};
-use super::{Access, CLAIMS_MAX, Claim, Fault, Gateway, Turn, close_code};
+use super::{Access, CLAIMS_MAX, Claim, Fault, Gateway, Turn};
 
 impl Gateway {
     /// What a connection brought along counts as if it had been sent first.
@@ -95,7 +95,7 @@ impl Gateway {
         }
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
         match &mut connection.access {
-            Access::Granted => self.bind(id, &claim, turn),
+            Access::Granted { .. } => self.bind(id, &claim, turn),
             Access::AwaitingToken { claims, .. } => {
                 claims.retain(|made| made.name != claim.name);
                 if claims.len() >= CLAIMS_MAX {
@@ -108,7 +108,13 @@ impl Gateway {
         }
     }
 
-    fn bind(&mut self, id: ConnectionId, claim: &Claim, turn: &mut Turn<'_>) -> Result<(), Refusal> {
+    pub(super) fn bind(
+        &mut self,
+        id: ConnectionId,
+        claim: &Claim,
+        turn: &mut Turn<'_>,
+    ) -> Result<(), Refusal> {
+        self.check_owner(id, &claim.name, turn)?;
         let Bound { displaced, change } = self.registry.bind(&claim.name, claim.role.as_deref(), id)?;
         if let Some(former) = displaced {
             self.abandon(former, &claim.name, turn);
@@ -116,6 +122,7 @@ impl Gateway {
         if let Some(change) = change {
             self.announce(&change, turn);
         }
+        self.adopt(&claim.name, turn);
         self.hand_over_parked(&claim.name, turn);
         Ok(())
     }
@@ -131,25 +138,6 @@ impl Gateway {
         self.admit(id, token, turn)?;
         let content = json!({"status": "ok", "clientId": self.client_id(id)});
         turn.send_at(mark, id, from_gateway(Type::AuthResponse, content, correlation_id, turn.now_ms));
-        Ok(())
-    }
-
-    /// Where no token is wanted, any will do.
-    fn admit(&mut self, id: ConnectionId, token: &str, turn: &mut Turn<'_>) -> Result<(), Fault> {
-        if let Some(wanted) = &self.settings.token {
-            wanted
-                .check(token, turn.now_ms)
-                .map_err(|refusal| Fault { refusal, closes_with: Some(close_code::UNAUTHORIZED) })?;
-        }
-        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
-        match std::mem::replace(&mut connection.access, Access::Granted) {
-            Access::Granted => {}
-            Access::AwaitingToken { claims, .. } => {
-                for claim in claims {
-                    self.bind(id, &claim, turn)?;
-                }
-            }
-        }
         Ok(())
     }
 
@@ -227,7 +215,7 @@ impl Gateway {
         status: Status,
         turn: &mut Turn<'_>,
     ) -> Result<(), Refusal> {
-        let agent = self.agent_of(id, envelope.from.as_deref(), "only an agent has a status")?;
+        let agent = self.agent_of(id, envelope.from.as_deref(), "only an agent has a status", turn)?;
         if let Some(change) = self.registry.set_status(&agent, status) {
             self.announce(&change, turn);
         }

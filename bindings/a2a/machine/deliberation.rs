@@ -16,7 +16,7 @@ impl Gateway {
         deadline_ms: Option<u64>,
         turn: &mut Turn<'_>,
     ) -> Result<(), Refusal> {
-        let sender = self.sender(id, envelope.from.as_deref())?;
+        let sender = self.sender(id, envelope.from.as_deref(), turn)?;
         let correlation_id = envelope.metadata.correlation_id.clone();
         let message_id = envelope.id.clone().unwrap_or_default();
         let mut frame = stamped(envelope, &sender, turn.now_ms);
@@ -43,7 +43,7 @@ impl Gateway {
         vote: Vote,
         turn: &mut Turn<'_>,
     ) -> Result<(), Refusal> {
-        let voter = self.agent_of(id, envelope.from.as_deref(), "only members of the triad vote")?;
+        let voter = self.agent_of(id, envelope.from.as_deref(), "only members of the triad vote", turn)?;
         if let Some(decision) = self.triad.vote(proposal_id, &voter, vote)? {
             self.decide(&decision, turn);
         }

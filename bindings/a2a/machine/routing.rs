@@ -40,11 +40,11 @@ impl Gateway {
         content: Value,
         turn: &mut Turn<'_>,
     ) -> Result<(), Fault> {
-        let sender = self.sender(id, envelope.from.as_deref())?;
+        let sender = self.sender(id, envelope.from.as_deref(), turn)?;
         if let Some(waiting) = self.answered(id, &envelope) {
             let entry = entry(&envelope, role, content, waiting.session_id.as_deref(), turn.now_ms);
             if self.registry.knows(&sender)
-                && let Err(error) = turn.sessions.append(&sender, &entry)
+                && let Err(error) = self.keep(&sender, &entry, turn)
             {
                 // Whoever waits for the answer did nothing wrong.
                 tracing::warn!(agent = sender, %error, "an answer was not kept");
@@ -55,7 +55,7 @@ impl Gateway {
         let entry = entry(&envelope, role, content, None, turn.now_ms);
         let letter = self.letter(id, sender, envelope, turn.now_ms)?;
         if self.registry.knows(&letter.agent) {
-            turn.sessions.append(&letter.agent, &entry).map_err(Refusal::from)?;
+            self.keep(&letter.agent, &entry, turn).map_err(Refusal::from)?;
         }
         Ok(self.dispatch(letter, turn)?)
     }
@@ -66,7 +66,7 @@ impl Gateway {
         envelope: Envelope,
         turn: &mut Turn<'_>,
     ) -> Result<(), Refusal> {
-        let sender = self.sender(id, envelope.from.as_deref())?;
+        let sender = self.sender(id, envelope.from.as_deref(), turn)?;
         let letter = self.letter(id, sender, envelope, turn.now_ms)?;
         self.dispatch(letter, turn)
     }
@@ -94,7 +94,7 @@ impl Gateway {
         envelope: Envelope,
         turn: &mut Turn<'_>,
     ) -> Result<bool, Refusal> {
-        let sender = self.sender(id, envelope.from.as_deref())?;
+        let sender = self.sender(id, envelope.from.as_deref(), turn)?;
         let waiting = self.answered(id, &envelope);
         if let Some(waiting) = &waiting {
             turn.send(waiting.requester, answer(envelope, &sender, waiting, turn.now_ms));
@@ -109,7 +109,7 @@ impl Gateway {
         event: &str,
         turn: &mut Turn<'_>,
     ) -> Result<(), Refusal> {
-        let sender = self.agent_of(id, envelope.from.as_deref(), "only an agent announces events")?;
+        let sender = self.agent_of(id, envelope.from.as_deref(), "only an agent announces events", turn)?;
         let mut frame = stamped(envelope, &sender, turn.now_ms);
         frame["event"] = json!(event);
         self.publish(Channel::Events, &sender, &frame, turn);
@@ -123,7 +123,7 @@ impl Gateway {
         envelope: Envelope,
         turn: &mut Turn<'_>,
     ) -> Result<(), Refusal> {
-        let sender = self.sender(id, envelope.from.as_deref())?;
+        let sender = self.sender(id, envelope.from.as_deref(), turn)?;
         check_age(&envelope, turn.now_ms)?;
         let correlation_id = envelope.metadata.correlation_id.clone();
         let frame = stamped(envelope, &sender, turn.now_ms);

@@ -35,6 +35,8 @@ fn settings() -> Settings {
         },
         agents: AGENTS_DEFAULT.map(|(name, role)| (name.to_owned(), role.to_owned())).to_vec(),
         workspaces: WORKSPACES_DEFAULT.to_owned(),
+        shared: false,
+        owners: HashMap::new(),
         services: vec![json!({"serviceId": "s1", "endpoint": "wss://s1.example", "capabilities": []})],
     }
 }

@@ -1,6 +1,7 @@
 //! Sessions from their first entry to the archive.
 
 use super::super::testing::Folder;
+use super::aside::SET_ASIDE_MAX;
 use super::*;
 
 fn entry(session_id: &str, id: &str, timestamp_ms: u64) -> Entry {
@@ -209,4 +210,58 @@ fn a_full_default_session_is_set_aside_and_any_other_is_refused() {
     assert!(folder.path().join("agents/alpha/archive/session-main-7.jsonl").exists());
     let chosen = Entry { session_id: "chosen".to_owned(), ..long };
     assert_eq!(code(store.append("alpha", &chosen)), "AGENT_ERROR");
+}
+
+#[test]
+fn sessions_set_aside_are_kept_up_to_a_limit() {
+    let folder = Folder::new();
+    let mut store = DiskSessions { journal_bytes_max: 1000, ..store(&folder) };
+    let archive = folder.path().join("agents/alpha/archive");
+    let long = Entry { content: json!("x".repeat(600)), ..entry(SESSION_DEFAULT, "m", 7) };
+    store.append("alpha", &Entry { session_id: "chosen".to_owned(), ..long.clone() }).unwrap();
+    store.archive("alpha", &Archived::One("chosen".to_owned()), 0).unwrap();
+    for number in 0..=SET_ASIDE_MAX as u64 {
+        store.append("alpha", &Entry { timestamp_ms: 100 + number, ..long.clone() }).unwrap();
+    }
+    assert_eq!(fs::read_dir(&archive).unwrap().count(), SET_ASIDE_MAX + 1, "and the one that was named");
+    assert!(archive.join("session-main-101.jsonl").exists());
+    store.append("alpha", &Entry { timestamp_ms: 200, ..long.clone() }).unwrap();
+    assert_eq!(fs::read_dir(&archive).unwrap().count(), SET_ASIDE_MAX + 1);
+    assert!(!archive.join("session-main-101.jsonl").exists(), "the oldest is gone");
+    assert!(archive.join("session-chosen.jsonl").exists());
+    store.append("alpha", &Entry { timestamp_ms: 200, ..long }).unwrap();
+    assert!(archive.join("session-main-201.jsonl").exists(), "nothing is overwritten");
+}
+
+#[test]
+fn owner_is_known_for_as_long_as_there_are_sessions() {
+    let folder = Folder::new();
+    let mut store = store(&folder);
+    let owner = |name: &str| Owner::Principal(name.to_owned());
+    store.set_owner("alpha", &owner("ada")).unwrap();
+    assert_eq!(store.owner("alpha").unwrap(), None, "there is nothing to own");
+    store.append("alpha", &entry("s", "m1", 1)).unwrap();
+    assert_eq!(store.owner("alpha").unwrap(), Some(owner("ada")));
+    store.delete("alpha", "s").unwrap();
+    assert_eq!(store.owner("alpha").unwrap(), None);
+    store.create("alpha", "t").unwrap();
+    store.set_owner("alpha", &Owner::Token { subject: None }).unwrap();
+    let again = DiskSessions::new(folder.path(), Durability::Always);
+    assert_eq!(again.owner("alpha").unwrap(), Some(Owner::Token { subject: None }));
+    fs::write(folder.path().join("agents/alpha/owner"), "nonsense").unwrap();
+    assert_eq!(code(again.owner("alpha")), "SESSION_CORRUPT", "not free");
+}
+
+#[test]
+fn import_that_does_not_fit_leaves_the_file_as_it_was() {
+    let folder = Folder::new();
+    let mut store = DiskSessions { journal_bytes_max: 300, ..store(&folder) };
+    store.append("alpha", &entry("s", "m1", 1)).unwrap();
+    let line = |text: &str| json!({"timestamp": 1, "role": "user", "content": text, "id": "i"}).to_string();
+    assert_eq!(code(store.import("alpha", "t", &line(&"x".repeat(300)))), "AGENT_ERROR");
+    assert_eq!(store.import("alpha", "t", &format!("{}\n{}", line("a"), line("b"))).unwrap(), 2);
+    assert_eq!(ids(&store.get("alpha", "s").unwrap()), ["m1"]);
+    assert_eq!(store.export("alpha", "t").unwrap().lines().count(), 2);
+    assert_eq!(code(store.import("alpha", "t", &line("c"))), "INVALID_CONTENT");
+    assert_eq!(code(store.import("alpha", "../t", &line("c"))), "INVALID_CONTENT");
 }

@@ -42,11 +42,7 @@ impl ScriptAgents {
     /// Registers a function, in place of an earlier one of the same session or of one that has ended.
     pub(crate) fn register(&self, id: &str, on_chat: FunctionRef, call: &Call) -> Result<(), BindingError> {
         let mut agents = self.0.lock();
-        agents.retain(|_, agent| !agent.on_chat.is_gone());
-        if agents.get(id).is_some_and(|agent| agent.session != call.session.id) {
-            let message = format!("another session is the agent `{id}` already");
-            return Err(BindingError::of_kind(Kind::InvalidInput, message));
-        }
+        refuse_other(&mut agents, id, call)?;
         if agents.len() >= SCRIPT_AGENTS_MAX && !agents.contains_key(id) {
             let message = format!("there are {SCRIPT_AGENTS_MAX} agents already");
             return Err(BindingError::of_kind(Kind::Busy, message));
@@ -56,10 +52,28 @@ impl ScriptAgents {
         Ok(())
     }
 
+    /// Refuses an agent of another session that is alive.
+    pub(crate) fn check(&self, id: &str, call: &Call) -> Result<(), BindingError> {
+        refuse_other(&mut self.0.lock(), id, call)
+    }
+
     /// The agent of that id, if its session is alive.
     pub(crate) fn get(&self, id: &str) -> Option<ScriptAgent> {
         self.0.lock().get(id).filter(|agent| !agent.on_chat.is_gone()).cloned()
     }
+}
+
+fn refuse_other(
+    agents: &mut HashMap<String, ScriptAgent>,
+    id: &str,
+    call: &Call,
+) -> Result<(), BindingError> {
+    agents.retain(|_, agent| !agent.on_chat.is_gone());
+    if agents.get(id).is_some_and(|agent| agent.session != call.session.id) {
+        let message = format!("another session is the agent `{id}` already");
+        return Err(BindingError::of_kind(Kind::InvalidInput, message));
+    }
+    Ok(())
 }
 
 impl ScriptAgent {

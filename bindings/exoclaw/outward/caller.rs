@@ -101,6 +101,10 @@ impl Conversation for Caller {
         self.request(command, out);
     }
 
+    fn is_ready(&self) -> bool {
+        self.hello_until.is_none()
+    }
+
     fn wake_at(&self) -> Option<Instant> {
         self.hello_until
     }
@@ -140,7 +144,9 @@ mod tests {
         caller.on_open(now, &mut out);
         caller.on_command(command, now, &mut out);
         assert_eq!(out.take_texts(), Vec::<String>::new());
+        assert!(!caller.is_ready());
         caller.on_text(&wire::hello(), now, &mut out);
+        assert!(caller.is_ready());
         assert_eq!(out.take_texts(), [r#"{"id":"1","method":"ping"}"#]);
         caller.on_text(r#"{"id":"1","result":"pong"}"#, now, &mut out);
         assert_eq!(answers_rx.try_recv(), Ok(Answer::Outcome(Ok(json!("pong")))));

@@ -121,8 +121,13 @@ impl Gateway {
         let pumping = pump(&mut transport, &mut caller, &mut commands_rx, &stop);
         let (outcome, parting) = tokio::join!(listening, pumping);
         match outcome? {
-            Some(outcome) => Ok(outcome),
-            None => Err(self.unreachable(&lost(&parting))),
+            Ended::Complete(outcome) => Ok(outcome),
+            // What the gateway has said counts, and was paid for.
+            Ended::CutOff(outcome) => {
+                let error = format!("{}: {}", self.name, lost(&parting));
+                Ok(Outcome { error: Some(error), ..outcome })
+            }
+            Ended::BeforeItBegan => Err(self.unreachable(&lost(&parting))),
         }
     }
 }
@@ -135,13 +140,24 @@ fn lost(parting: &Parting) -> String {
     }
 }
 
-/// Takes the events to the end of the stream; `None` when the connection ends before.
+/// How the events of a chat ended.
+#[derive(Debug, PartialEq)]
+enum Ended {
+    Complete(Outcome),
+    /// The connection ended in the middle of the stream.
+    CutOff(Outcome),
+    /// The connection ended before the first event.
+    BeforeItBegan,
+}
+
+/// Takes the events to the end of the stream, or of the connection.
 async fn listen(
     mut answers_rx: mpsc::Receiver<Answer>,
     on_event: Option<FunctionRef>,
     depth: u32,
-) -> Result<Option<Outcome>, BindingError> {
+) -> Result<Ended, BindingError> {
     let mut outcome = Outcome::default();
+    let mut has_begun = false;
     loop {
         let next = if outcome.error.is_some() {
             timeout(DONE_WAIT_MAX, answers_rx.recv()).await.unwrap_or_default()
@@ -149,20 +165,25 @@ async fn listen(
             answers_rx.recv().await
         };
         match next {
-            Some(Answer::Outcome(Err(error))) => return Ok(Some(Outcome { error: Some(error), ..outcome })),
-            Some(Answer::Outcome(Ok(_))) => return Ok(Some(outcome)),
+            Some(Answer::Outcome(Err(error))) => {
+                return Ok(Ended::Complete(Outcome { error: Some(error), ..outcome }));
+            }
+            Some(Answer::Outcome(Ok(_))) => return Ok(Ended::Complete(outcome)),
             Some(Answer::Event { event, data }) => {
+                has_begun = true;
                 outcome.add(&event, data.as_ref());
                 if let Some(function) = &on_event {
                     let told = json!({"event": event, "data": data.map(from_plain)});
                     function.call(vec![told], depth).await?;
                 }
                 if event == "done" {
-                    return Ok(Some(outcome));
+                    return Ok(Ended::Complete(outcome));
                 }
             }
-            // How the connection ended says why.
-            Some(Answer::Lost(_)) | None => return Ok(outcome.error.is_some().then_some(outcome)),
+            // How the connection ended says why, unless the gateway did.
+            Some(Answer::Lost(_)) | None if outcome.error.is_some() => return Ok(Ended::Complete(outcome)),
+            Some(Answer::Lost(_)) | None if has_begun => return Ok(Ended::CutOff(outcome)),
+            Some(Answer::Lost(_)) | None => return Ok(Ended::BeforeItBegan),
         }
     }
 }
@@ -175,7 +196,7 @@ mod tests {
         Answer::Event { event: name.to_owned(), data: Some(data) }
     }
 
-    async fn heard(answers: Vec<Answer>) -> Option<Outcome> {
+    async fn heard(answers: Vec<Answer>) -> Ended {
         let (answers_tx, answers_rx) = mpsc::channel(EVENTS_QUEUED_MAX);
         for answer in answers {
             answers_tx.send(answer).await.unwrap();
@@ -200,6 +221,7 @@ mod tests {
             event("done", Value::Null),
         ])
         .await;
+        let Ended::Complete(outcome) = outcome else { panic!("{outcome:?}") };
         let expected = json!({
             "text": "ab", "usage": {"input_tokens": 20, "output_tokens": 4}, "error": null,
             "toolCalls": [{"id": "c", "name": "echo", "input": {"m": 1}, "result": "hi", "isError": false}],
@@ -208,18 +230,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refusal_is_an_outcome_and_a_lost_connection_is_none() {
+    async fn refusal_is_an_outcome_and_a_lost_connection_keeps_the_text_so_far() {
         let refused = heard(vec![Answer::Outcome(Err("no".to_owned()))]).await;
-        assert_eq!(refused.and_then(|outcome| outcome.error), Some("no".to_owned()));
-        assert_eq!(heard(vec![event("text", json!("a"))]).await, None);
+        assert_eq!(refused, Ended::Complete(Outcome { error: Some("no".to_owned()), ..Outcome::default() }));
+        let said = Outcome { text: "a".to_owned(), ..Outcome::default() };
+        assert_eq!(heard(vec![event("text", json!("a"))]).await, Ended::CutOff(said));
+        assert_eq!(heard(Vec::new()).await, Ended::BeforeItBegan);
+        assert_eq!(heard(vec![Answer::Lost("no hello".to_owned())]).await, Ended::BeforeItBegan);
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_error_ends_the_chat_even_if_no_done_follows() {
         let (answers_tx, answers_rx) = mpsc::channel(1);
         answers_tx.send(event("error", json!("boom"))).await.unwrap();
-        let outcome = listen(answers_rx, None, 0).await.unwrap();
-        assert_eq!(outcome.and_then(|outcome| outcome.error), Some("boom".to_owned()));
+        let ended = listen(answers_rx, None, 0).await.unwrap();
+        let failed = Outcome { error: Some("boom".to_owned()), ..Outcome::default() };
+        assert_eq!(ended, Ended::Complete(failed));
         drop(answers_tx);
     }
 

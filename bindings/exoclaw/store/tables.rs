@@ -3,6 +3,8 @@
 //! Everything is bounded by forgetting what is oldest: sessions, the turns of one, the facts of an account, the record
 //! of calls. What was used is also kept as sums, so that a budget is three lookups however much there was.
 
+mod migrate;
+
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 use serde::Serialize;
 
@@ -12,6 +14,10 @@ use crate::bindings::exoclaw::route::SessionId;
 
 /// Sessions that are remembered. Names come from clients, so somebody may make up any number.
 pub(super) const SESSIONS_MAX: u64 = 100_000;
+
+/// Agents whose principal is remembered before those without sessions are forgotten. Ids come from scripts, so one may
+/// make up any number; ten times as many as may be registered.
+pub(super) const OWNERS_MAX: u64 = 10_000;
 
 /// Turns of one session that are remembered: more than any window, and a long read.
 pub(super) const TURNS_PER_SESSION_MAX: usize = 1000;
@@ -25,11 +31,14 @@ pub(super) const CALLS_RECORDED_MAX: i64 = 1_000_000;
 const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS sessions (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
+        principal TEXT NOT NULL,
         agent TEXT NOT NULL, channel TEXT NOT NULL, account TEXT NOT NULL, peer TEXT NOT NULL,
         used_at INTEGER NOT NULL, tokens INTEGER NOT NULL DEFAULT 0,
-        UNIQUE (agent, channel, account, peer)
+        UNIQUE (principal, agent, channel, account, peer)
     );
     CREATE INDEX IF NOT EXISTS sessions_by_use ON sessions (used_at);
+    CREATE INDEX IF NOT EXISTS sessions_by_agent ON sessions (agent);
+    CREATE TABLE IF NOT EXISTS owners (agent TEXT PRIMARY KEY, principal TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS turns (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
@@ -38,8 +47,9 @@ const TABLES: &str = "
     CREATE INDEX IF NOT EXISTS turns_by_session ON turns (session, id);
     CREATE TABLE IF NOT EXISTS facts (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
+        principal TEXT NOT NULL,
         channel TEXT NOT NULL, account TEXT NOT NULL, subject TEXT NOT NULL, value TEXT NOT NULL,
-        UNIQUE (channel, account, subject)
+        UNIQUE (principal, channel, account, subject)
     );
     CREATE TABLE IF NOT EXISTS calls (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -68,9 +78,30 @@ pub(crate) struct Listed {
     pub(crate) used_at: i64,
 }
 
-pub(super) fn prepare(connection: &Connection) -> rusqlite::Result<()> {
-    connection.pragma_update(None, "foreign_keys", true)?;
-    connection.execute_batch(TABLES)
+/// Makes the tables. What a file of an older version holds becomes that of the principal `former`.
+pub(super) fn prepare(connection: &Connection, former: &str) -> rusqlite::Result<()> {
+    migrate::add_principals(connection, former, TABLES)?;
+    connection.pragma_update(None, "foreign_keys", true)
+}
+
+/// Makes an agent a principal's; false if it is another's. An agent without sessions is free again.
+pub(super) fn claim(connection: &mut Connection, agent: &str, principal: &str) -> rusqlite::Result<bool> {
+    let transaction = connection.transaction()?;
+    let of_agent =
+        "SELECT principal FROM owners WHERE agent = ?1 AND EXISTS (SELECT 1 FROM sessions WHERE agent = ?1)";
+    let owner: Option<String> = transaction.query_row(of_agent, [agent], |row| row.get(0)).optional()?;
+    let is_own = owner.is_none_or(|owner| owner == principal);
+    if is_own {
+        let count = transaction.query_row("SELECT count(*) FROM owners", [], |row| as_count(row, 0))?;
+        if count >= OWNERS_MAX {
+            let idle = "DELETE FROM owners WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.agent = owners.agent)";
+            transaction.execute(idle, [])?;
+        }
+        let take = "INSERT OR REPLACE INTO owners (agent, principal) VALUES (?1, ?2)";
+        transaction.execute(take, params![agent, principal])?;
+    }
+    transaction.commit()?;
+    Ok(is_own)
 }
 
 pub(super) fn touch(connection: &mut Connection, session: &SessionId, seconds: i64) -> rusqlite::Result<()> {
@@ -88,20 +119,24 @@ fn enter(transaction: &Transaction<'_>, session: &SessionId, seconds: i64) -> ru
         return Ok(row);
     }
     if count_sessions(transaction)? >= SESSIONS_MAX {
-        let oldest = "DELETE FROM sessions WHERE id = (SELECT id FROM sessions ORDER BY used_at, id LIMIT 1)";
+        // One principal that makes up sessions must not push out those of others.
+        let oldest = "DELETE FROM sessions WHERE id = (SELECT id FROM sessions WHERE principal = \
+                      (SELECT principal FROM sessions GROUP BY principal ORDER BY count(*) DESC LIMIT 1) \
+                      ORDER BY used_at, id LIMIT 1)";
         transaction.prepare_cached(oldest)?.execute([])?;
     }
     let mut insert = transaction.prepare_cached(
-        "INSERT INTO sessions (agent, channel, account, peer, used_at) VALUES (?1, ?2, ?3, ?4, ?5)",
+        "INSERT INTO sessions (principal, agent, channel, account, peer, used_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )?;
-    insert.insert(params![session.agent, session.channel, session.account, session.peer, seconds])
+    let SessionId { principal, agent, channel, account, peer } = session;
+    insert.insert(params![principal, agent, channel, account, peer, seconds])
 }
 
 fn row_of(connection: &Connection, session: &SessionId) -> rusqlite::Result<Option<i64>> {
     let mut select = connection.prepare_cached(
-        "SELECT id FROM sessions WHERE agent = ?1 AND channel = ?2 AND account = ?3 AND peer = ?4",
+        "SELECT id FROM sessions WHERE principal = ?1 AND agent = ?2 AND channel = ?3 AND account = ?4 AND peer = ?5",
     )?;
-    let names = params![session.agent, session.channel, session.account, session.peer];
+    let names = params![session.principal, session.agent, session.channel, session.account, session.peer];
     select.query_row(names, |row| row.get(0)).optional()
 }
 
@@ -143,25 +178,32 @@ pub(super) fn keep_turn(
 
 /// A fact of the same subject is replaced, and is the newest then.
 fn keep_facts(transaction: &Transaction<'_>, session: &SessionId, facts: &[Fact]) -> rusqlite::Result<()> {
-    let (channel, account) = (&session.channel, &session.account);
+    let SessionId { principal, channel, account, .. } = session;
     let mut insert = transaction.prepare_cached(
-        "INSERT OR REPLACE INTO facts (channel, account, subject, value) VALUES (?1, ?2, ?3, ?4)",
+        "INSERT OR REPLACE INTO facts (principal, channel, account, subject, value) VALUES (?1, ?2, ?3, ?4, ?5)",
     )?;
     for fact in facts {
-        insert.execute(params![channel, account, fact.subject, fact.value])?;
+        insert.execute(params![principal, channel, account, fact.subject, fact.value])?;
     }
-    let old = "DELETE FROM facts WHERE channel = ?1 AND account = ?2 AND id <= \
-               (SELECT id FROM facts WHERE channel = ?1 AND account = ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3)";
-    transaction.prepare_cached(old)?.execute(params![channel, account, as_limit(FACTS_PER_ACCOUNT_MAX)])?;
+    let old = "DELETE FROM facts WHERE principal = ?1 AND channel = ?2 AND account = ?3 AND id <= \
+               (SELECT id FROM facts WHERE principal = ?1 AND channel = ?2 AND account = ?3 \
+                ORDER BY id DESC LIMIT 1 OFFSET ?4)";
+    let most = as_limit(FACTS_PER_ACCOUNT_MAX);
+    transaction.prepare_cached(old)?.execute(params![principal, channel, account, most])?;
     Ok(())
 }
 
-pub(super) fn facts(connection: &Connection, channel: &str, account: &str) -> rusqlite::Result<Vec<Fact>> {
+pub(super) fn facts(
+    connection: &Connection,
+    principal: &str,
+    channel: &str,
+    account: &str,
+) -> rusqlite::Result<Vec<Fact>> {
     let mut select = connection.prepare_cached(
-        "SELECT subject, value FROM facts WHERE channel = ?1 AND account = ?2 ORDER BY id DESC",
+        "SELECT subject, value FROM facts WHERE principal = ?1 AND channel = ?2 AND account = ?3 ORDER BY id DESC",
     )?;
     let fact = |row: &Row<'_>| Ok(Fact { subject: row.get(0)?, value: row.get(1)? });
-    select.query_map(params![channel, account], fact)?.collect()
+    select.query_map(params![principal, channel, account], fact)?.collect()
 }
 
 pub(super) fn clear(connection: &Connection, session: &SessionId) -> rusqlite::Result<usize> {
@@ -171,23 +213,32 @@ pub(super) fn clear(connection: &Connection, session: &SessionId) -> rusqlite::R
     }
 }
 
+pub(super) fn count_sessions_of(connection: &Connection, principal: &str) -> rusqlite::Result<u64> {
+    let mut count = connection.prepare_cached("SELECT count(*) FROM sessions WHERE principal = ?1")?;
+    count.query_row([principal], |row| as_count(row, 0))
+}
+
 pub(super) fn count_sessions(connection: &Connection) -> rusqlite::Result<u64> {
     let mut count = connection.prepare_cached("SELECT count(*) FROM sessions")?;
     count.query_row([], |row| as_count(row, 0))
 }
 
-pub(super) fn sessions(connection: &Connection, limit: usize) -> rusqlite::Result<Vec<Listed>> {
+pub(super) fn sessions(
+    connection: &Connection,
+    principal: &str,
+    limit: usize,
+) -> rusqlite::Result<Vec<Listed>> {
     let mut select = connection.prepare_cached(
         "SELECT agent, channel, account, peer, used_at, tokens,
                 (SELECT count(*) FROM turns WHERE turns.session = sessions.id)
-         FROM sessions ORDER BY used_at DESC, id DESC LIMIT ?1",
+         FROM sessions WHERE principal = ?1 ORDER BY used_at DESC, id DESC LIMIT ?2",
     )?;
     let listed = |row: &Row<'_>| {
-        let session =
-            SessionId { agent: row.get(0)?, channel: row.get(1)?, account: row.get(2)?, peer: row.get(3)? };
+        let (agent, channel, account, peer) = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+        let session = SessionId { principal: principal.to_owned(), agent, channel, account, peer };
         Ok(Listed { session, used_at: row.get(4)?, tokens: as_count(row, 5)?, turns: as_count(row, 6)? })
     };
-    select.query_map([as_limit(limit)], listed)?.collect()
+    select.query_map(params![principal, as_limit(limit)], listed)?.collect()
 }
 
 pub(super) fn spend(connection: &mut Connection, spent: &Spent) -> rusqlite::Result<()> {

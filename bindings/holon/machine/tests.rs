@@ -90,6 +90,40 @@ fn a_broken_frame_is_answered_by_an_endpoint_and_ends_a_client() {
 }
 
 #[test]
+fn malformed_response_is_never_answered_and_fails_what_it_answers() {
+    let malformed = [
+        r#"{"id":"ID","result":1,"payload":{}}"#,
+        r#"{"id":"ID","result":1,"extra":1}"#,
+        r#"{"id":"ID","result":null,"error":{"code":1,"message":""}}"#,
+        r#"{"id":"ID","error":null}"#,
+        r#"{"id":"ID","error":{"code":"12","message":""}}"#,
+        r#"{"id":"ID","error":{"code":1}}"#,
+    ];
+    for text in malformed {
+        let (mut endpoint, now) = machine(Role::Endpoint);
+        ask(&mut endpoint, 7, now);
+        // The peer has a request of its own in flight, whose id looks like that of the response.
+        endpoint.on_text(r#"{"id":"9","method":"m"}"#, now);
+        let effects = endpoint.on_text(&text.replace("ID", "9"), now);
+        let unknown = [Effect::Warn(Warning::InvalidEnvelope), Effect::Warn(Warning::UnknownResponse)];
+        assert_eq!(effects, unknown, "{text}");
+        let effects = endpoint.on_text(&text.replace("ID", "s1"), now);
+        assert_eq!(effects.iter().filter_map(status).collect::<Vec<_>>(), [(7, wire::INTERNAL)], "{text}");
+        assert!(
+            !effects.iter().any(|effect| matches!(effect, Effect::Send(_) | Effect::Close(..))),
+            "{text}"
+        );
+        assert!(endpoint.answer("9", &Ok(json!(1))).is_some(), "the request goes on");
+    }
+    let (mut endpoint, now) = machine(Role::Endpoint);
+    let late = endpoint.on_text(r#"{"id":"s3"}"#, now);
+    assert_eq!(late, [Effect::Warn(Warning::UnknownResponse)], "of a connection before this one");
+    let (mut client, now) = machine(Role::Client);
+    let closed = client.on_text(r#"{"id":"9","result":1,"payload":{}}"#, now);
+    assert!(matches!(closed[..], [Effect::Warn(_), Effect::Close(1002, _)]), "a client hangs up");
+}
+
+#[test]
 fn requests_past_the_limit_are_refused_both_ways() {
     let (mut machine, now) = machine(Role::Endpoint);
     for waiter in 0..2 {

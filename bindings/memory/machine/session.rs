@@ -7,7 +7,7 @@ use super::super::codec::{Data, object};
 use super::super::names::{Entity, ID_BYTES_MAX, Key, Owner, Scope};
 use super::super::watch::Interest;
 use super::super::wire::{self, Sync, WireError};
-use super::{Access, Connection, DETACHED_MAX, Outbox, SESSIONS_MAX, Space};
+use super::{Connection, DETACHED_MAX, Outbox, SESSIONS_MAX, Space};
 
 /// A client's state in a space. It outlives the connection for a while.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl Space {
         now: Instant,
         outbox: &mut Outbox,
     ) -> Result<Data, WireError> {
-        if !Access::allows(self.access.read.as_ref(), &self.name, opening.principal.as_deref()) {
+        if !self.access.may_read(&self.owner, opening.principal.as_deref()) {
             return Err(WireError::new("AuthorizationError", "this identity may not read the space"));
         }
         let session_id = opening.session_id.clone().unwrap_or_else(|| format!("session:{}", (self.fresh)()));
@@ -166,7 +166,7 @@ impl Space {
         let before = session.owner.replace(opening.connection);
         session.expires_at = None;
         if let Some(before) = before.filter(|before| *before != opening.connection) {
-            outbox.push((before, wire::revoked(&self.name, session_id)));
+            outbox.push((before, wire::revoked(&self.name, session_id, "taken-over")));
         }
         Ok(())
     }
@@ -184,6 +184,21 @@ impl Space {
         let over = self.sessions.iter().filter(|(_, session)| session.is_over(now));
         let over: Vec<String> = over.map(|(session_id, _)| session_id.clone()).collect();
         over.iter().for_each(|session_id| self.forget(session_id));
+    }
+
+    /// Ends the sessions of identities that may not read the space.
+    pub(super) fn revoke_strangers(&mut self, outbox: &mut Outbox) {
+        let may_stay =
+            |session: &Session| self.access.may_read(&self.owner, session.identity.principal.as_deref());
+        let strangers = self.sessions.iter().filter(|(_, session)| !may_stay(session));
+        let strangers: Vec<_> =
+            strangers.map(|(session_id, session)| (session_id.clone(), session.owner)).collect();
+        for (session_id, connection) in strangers {
+            self.forget(&session_id);
+            if let Some(connection) = connection {
+                outbox.push((connection, wire::revoked(&self.name, &session_id, "unauthorized")));
+            }
+        }
     }
 
     fn forget(&mut self, session_id: &str) {

@@ -1,5 +1,7 @@
 //! Sessions in a space: who owns them, what they are told, and when.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use super::super::store::Durability;
@@ -19,7 +21,8 @@ impl Room {
 
     fn with(access: Access) -> Self {
         let store = Store::open(None, Durability::Full).unwrap();
-        let space = Space::new("did:space".to_owned(), access, store, || uuid::Uuid::new_v4().to_string());
+        let fresh = || uuid::Uuid::new_v4().to_string();
+        let space = Space::new("did:space".to_owned(), access, store, fresh).unwrap();
         Self { space, now: Instant::now(), outbox: Vec::new(), local_seq: 0 }
     }
 
@@ -38,7 +41,9 @@ impl Room {
     }
 
     fn ask(&mut self, connection: Connection, session: &str, command: Command) -> Result<Value, WireError> {
-        self.space.request(connection, session, command, self.now).map(|answer| answer.to_plain())
+        self.space
+            .request(connection, session, command, self.now, &mut self.outbox)
+            .map(|answer| answer.to_plain())
     }
 
     fn commit(&mut self, connection: Connection, session: &str, commit: Value) -> Result<Value, WireError> {
@@ -289,7 +294,7 @@ fn lists_say_who_may_read_and_who_may_write() {
     assert_eq!(room.open_as(1, Some("did:c"), json!({})).unwrap_err().name, "AuthorizationError");
     assert_eq!(room.open_as(1, None, json!({})).unwrap_err().name, "AuthorizationError");
     let commit = json!({"localSeq": 1, "reads": {}, "operations": [{"op": "delete", "id": "of:x"}]});
-    for (principal, writes) in [("did:a", true), ("did:b", false), ("did:space", true)] {
+    for (principal, writes) in [("did:a", true), ("did:b", false)] {
         room.open_as(1, Some(principal), json!({"sessionId": principal})).unwrap();
         assert_eq!(room.commit(1, principal, commit.clone()).is_ok(), writes, "{principal}");
     }
@@ -309,4 +314,66 @@ fn a_commit_costs_nothing_to_those_whom_it_does_not_touch() {
     assert_eq!(told.len(), 1);
     assert_eq!(told[0].1["sessionId"], json!("s7"));
     assert!(room.space.sessions.values().all(|session| session.missed.is_empty()));
+}
+
+#[test]
+fn conflict_is_answered_after_what_the_connection_watches() {
+    let mut room = Room::new();
+    room.open(1, json!({"sessionId": "writer"})).unwrap();
+    room.open(2, json!({"sessionId": "view"})).unwrap();
+    room.open(2, json!({"sessionId": "same connection"})).unwrap();
+    room.open(3, json!({"sessionId": "elsewhere"})).unwrap();
+    for (connection, session) in [(2, "view"), (3, "elsewhere")] {
+        room.watch(connection, session, &[("w", "x")]);
+    }
+    let seq = room.set(1, "writer", "x", json!(1));
+    let operations = json!([{"op": "delete", "id": "x"}]);
+    let confirmed = json!([{"id": "x", "path": ["value"], "seq": 0}]);
+    let stale = json!({"localSeq": 1, "reads": {"confirmed": confirmed}, "operations": operations});
+    assert_eq!(room.commit(2, "same connection", stale).unwrap_err().name, "ConflictError");
+    // With the answer, before any time has passed.
+    let told: Vec<_> = room.outbox.drain(..).map(|(to, message)| (to, message.to_plain())).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!((told[0].0, &told[0].1["sessionId"]), (2, &json!("view")));
+    assert_eq!(told[0].1["effect"]["upserts"][0]["seq"], json!(seq));
+    // The others are told as usual, and nobody is told twice.
+    let later = room.flush();
+    let views: Vec<_> =
+        later.iter().map(|(to, message)| (*to, message["sessionId"].as_str().unwrap())).collect();
+    assert_eq!(views, [(3, "elsewhere"), (2, "same connection")]);
+    assert_eq!(later[1].1["effect"]["caughtUpLocalSeq"], json!(1));
+}
+
+#[test]
+fn first_commit_ends_the_sessions_of_others() {
+    let mut room = Room::new();
+    room.open_as(1, Some("did:a"), json!({"sessionId": "a"})).unwrap();
+    room.open_as(2, Some("did:b"), json!({"sessionId": "b"})).unwrap();
+    room.watch(2, "b", &[("w", "x")]);
+    room.set(1, "a", "x", json!(1));
+    let told = room.flush();
+    let revoked =
+        json!({"reason": "unauthorized", "sessionId": "b", "space": "did:space", "type": "session/revoked"});
+    assert_eq!(told, [(2, revoked)]);
+    assert_eq!(room.ask(2, "b", Command::Ack { seen_seq: 0 }).unwrap_err().name, "SessionError");
+    let refused = room.open_as(2, Some("did:b"), json!({"sessionId": "b"})).unwrap_err();
+    assert_eq!(refused.name, "AuthorizationError");
+}
+
+#[test]
+fn query_beyond_the_last_commit_and_subscriptions_are_refused() {
+    let mut room = Room::new();
+    room.open(1, json!({"sessionId": "s"})).unwrap();
+    let last = room.set(1, "s", "of:x", json!(1));
+    let roots = json!([{"id": "of:x", "selector": {"path": [], "schema": false}}]);
+    let mut ask = |query: Value| {
+        let query = Data::from_plain(query);
+        room.ask(1, "s", Command::Query { query }).map_err(|error| error.name)
+    };
+    assert!(ask(json!({"roots": roots, "atSeq": last})).is_ok());
+    assert!(ask(json!({"roots": roots, "atSeq": 0})).is_ok());
+    assert_eq!(ask(json!({"roots": roots, "atSeq": last + 1})), Err("QueryError"));
+    assert_eq!(ask(json!({"roots": roots, "atSeq": u64::from(u32::MAX) << 20})), Err("QueryError"));
+    assert_eq!(ask(json!({"roots": roots, "subscribe": true})), Err("ProtocolError"));
+    assert!(ask(json!({"roots": roots, "subscribe": false})).is_ok());
 }

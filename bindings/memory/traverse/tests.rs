@@ -237,3 +237,81 @@ fn more_work_than_allowed_is_refused() {
     let refused = run(&mut shelf, "r", &[], json!({"anyOf": branches}));
     assert!(matches!(refused, Err(TraverseError::TooLong)));
 }
+
+#[test]
+fn selected_value_that_is_a_link_is_followed_without_a_schema() {
+    let documents = json!({
+        "r": {"value": {"at": link("a"), "below": {"more": link("c")}}},
+        "whole": {"value": link("a")},
+        "a": {"value": link("b"), "result": link("m")},
+        "b": {"value": {"more": link("c")}},
+        "m": {"value": link("c")},
+        "c": {"value": 1},
+    });
+    // The chain is followed to its end, what is below it and what metadata leads to is not.
+    let schemas = [Some(Data::Bool(false)), None, Some(Data::from_plain(json!({"not": true})))];
+    for schema in &schemas {
+        for (root, path) in [("r", vec!["at".to_owned()]), ("whole", vec![])] {
+            let (mut shelf, mut graph) = (Shelf::of(documents.clone()), Graph::default());
+            let entity = Entity::new(root, Scope::Space);
+            graph.add_roots("here", &mut shelf, [(&entity, &path, schema.as_ref())]).unwrap();
+            let mut expected = vec!["a", "b", "m", root];
+            expected.sort_unstable();
+            assert_eq!(ids(&graph, &shelf), expected, "{root} {schema:?}");
+        }
+    }
+    assert_eq!(reached(documents, "r", &["below"], json!(false)), ["r"]);
+}
+
+#[test]
+fn selected_link_is_followed_again_when_its_target_changes() {
+    let mut shelf = Shelf::of(json!({"r": {"value": link("a")}, "a": {"value": 1}, "b": {"value": 2}}));
+    let mut graph = run(&mut shelf, "r", &[], json!(false)).unwrap();
+    assert_eq!(ids(&graph, &shelf), ["a", "r"]);
+    shelf.documents.insert("a".to_owned(), Arc::new(Data::from_plain(json!({"value": link("b")}))));
+    graph.refresh("here", &mut shelf, [Entity::new("a", Scope::Space)]).unwrap();
+    assert_eq!(ids(&graph, &shelf), ["a", "b", "r"]);
+}
+
+#[test]
+fn definitions_beside_a_nested_reference_count_before_those_of_the_root() {
+    let documents = json!({
+        "r": {"value": {"a": {"x": link("x"), "y": link("y")}, "b": {"x": link("x"), "y": link("y")}}},
+        "x": {"value": 1},
+        "y": {"value": 1},
+    });
+    let only = |key: &str| json!({"type": "object", "properties": {key: true}});
+    let nested = json!({"$ref": "#/$defs/T", "$defs": {"T": only("x")}});
+    let schema = |root: Value| json!({"properties": {"a": nested}, "$defs": root});
+    assert_eq!(reached(documents.clone(), "r", &[], schema(json!({}))), ["r", "x"]);
+    assert_eq!(reached(documents.clone(), "r", &[], schema(json!({"T": only("y")}))), ["r", "x"]);
+    // Those of the root still hold beside them, and in what they lead to.
+    let outer = json!({
+        "properties": {"a": {"$ref": "#/$defs/U", "$defs": {"T": only("x")}}, "b": {"$ref": "#/$defs/T"}},
+        "$defs": {"T": only("y"), "U": {"$ref": "#/$defs/T"}},
+    });
+    assert_eq!(reached(documents, "r", &[], outer), ["r", "y"]);
+}
+
+#[test]
+fn all_of_with_an_open_branch_follows_everything() {
+    let documents = json!({
+        "r": {"value": {"a": {"deep": link("a")}, "b": link("b")}},
+        "a": {"value": 1},
+        "b": {"value": link("c")},
+        "c": {"value": 1},
+    });
+    let narrow = json!({"type": "object", "properties": {"a": {"properties": {"none": true}}}});
+    let named = json!({"allOf": [{"$ref": "#/$defs/Any"}, narrow], "$defs": {"Any": {}}});
+    for schema in [
+        json!({"allOf": [true, narrow]}),
+        json!({"allOf": [narrow, {}]}),
+        json!({"allOf": [{"description": "any"}], "properties": {"a": false}}),
+        json!({"allOf": [{"anyOf": [narrow, true]}]}),
+        named,
+    ] {
+        assert_eq!(reached(documents.clone(), "r", &[], schema.clone()), ["a", "b", "c", "r"], "{schema}");
+    }
+    assert_eq!(reached(documents.clone(), "r", &[], json!({"allOf": [narrow]})), ["r"]);
+    assert_eq!(reached(documents, "r", &[], json!({"allOf": [true, false]})), ["r"]);
+}

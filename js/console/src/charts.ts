@@ -38,10 +38,13 @@ export class ChartsPanel {
     ),
   ];
   private last: { samples: Samples; at: number } | undefined;
+  /** Whether this principal may not see the numbers. */
+  private isRefused = false;
 
   constructor(private readonly link: Link) {
     this.element = h('div', { class: 'panel-body charts' }, this.status, ...this.charts.map(({ element }) => element));
-    setInterval(() => document.visibilityState === 'visible' && void this.ask(), ASK_EVERY_MS);
+    // Roles do not change while a page is open: one refusal is enough.
+    setInterval(() => document.visibilityState === 'visible' && !this.isRefused && void this.ask(), ASK_EVERY_MS);
   }
 
   private async ask(): Promise<void> {
@@ -54,8 +57,11 @@ export class ChartsPanel {
         : pointBetween(before.samples, this.last.samples, seconds);
     this.points.push(point);
     if (this.points.length > POINTS_MAX) this.points.shift();
-    this.status.textContent =
-      this.last === undefined ? 'The server does not answer.' : 'All sessions of this server, the last four minutes.';
+    this.status.textContent = this.isRefused
+      ? 'These numbers are about all sessions of the server: they need the role “operator”.'
+      : this.last === undefined
+        ? 'The server does not answer.'
+        : 'All sessions of this server, the last four minutes.';
     for (const chart of this.charts) chart.draw(this.points);
   }
 
@@ -63,6 +69,7 @@ export class ChartsPanel {
   private async look(): Promise<{ samples: Samples; at: number } | undefined> {
     try {
       const answer = await this.link.get('metrics');
+      this.isRefused = answer.status === 403;
       return answer.ok ? { samples: parseMetrics(await answer.text()), at: performance.now() } : undefined;
     } catch {
       return undefined;

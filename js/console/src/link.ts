@@ -1,7 +1,7 @@
 // The page's session: the connection, what it asks of the person, and what passes on the wire.
 
 import { RemoteError, connect } from 'scomp-client';
-import type { Approval, ApprovalRequest, Client, ConsoleLine, Declaration, Ticket } from 'scomp-client';
+import type { Approval, ApprovalRequest, CallContext, Client, ConsoleLine, Declaration, Ticket } from 'scomp-client';
 
 import { Signal, remembered } from './dom.js';
 
@@ -34,6 +34,9 @@ const question = {
   additionalProperties: false,
 };
 
+/** How long a person may take to answer a question of a script: as long as the server lets a client take. */
+const ANSWER_MS_MAX = 600_000;
+
 /** Whether a binding is there for clients alone. */
 export function isControl({ name }: Declaration): boolean {
   return /^(session|bindings)\./.test(name);
@@ -50,7 +53,6 @@ export class Link {
   client: Client | undefined;
   /** What was said when the connection was closed for good. */
   closedBecause = '';
-  private connectionGone = new AbortController();
 
   /** Connects; asks for a token first if the server wants one. */
   async open(token: string | null = tokenKept.get()): Promise<void> {
@@ -94,7 +96,7 @@ export class Link {
       ...(token === null ? {} : { token }),
       ...(session === undefined ? {} : { session }),
       bindings: this.bindings(),
-      approve: (request) => this.approve(request),
+      approve: (request, { signal }) => this.approve(request, signal),
       onConsole: (line) => this.lines.emit(line),
       onFrame: (direction, text) => this.frames.emit({ at: new Date(), direction, text }),
       onState: (state) => this.onState(state),
@@ -118,8 +120,6 @@ export class Link {
   }
 
   private onState(state: 'connected' | 'reconnecting' | 'closed'): void {
-    this.connectionGone.abort();
-    this.connectionGone = new AbortController();
     // The first `connected` comes before there is a client to show.
     if (this.client !== undefined) this.state.emit(state);
   }
@@ -145,18 +145,17 @@ export class Link {
         description: 'Ask the person at the page; gives the answer.',
         input: question,
         output: { type: 'string' },
-        handler: ({ question }: { question: string }) => this.ask(question),
+        limits: { timeoutMs: ANSWER_MS_MAX },
+        handler: ({ question }: { question: string }, { signal }: CallContext) => this.ask(question, signal),
       },
     };
   }
 
-  private ask(question: string): Promise<string> {
-    const withdrawn = this.connectionGone.signal;
+  private ask(question: string, withdrawn: AbortSignal): Promise<string> {
     return new Promise((answer) => this.requests.emit({ type: 'question', question, answer, withdrawn }));
   }
 
-  private approve(request: ApprovalRequest): Promise<Approval> {
-    const withdrawn = this.connectionGone.signal;
+  private approve(request: ApprovalRequest, withdrawn: AbortSignal): Promise<Approval> {
     return new Promise((decide) => this.requests.emit({ type: 'approval', request, decide, withdrawn }));
   }
 }

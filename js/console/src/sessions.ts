@@ -20,6 +20,12 @@ export interface Listed {
   } | null;
 }
 
+interface Answer {
+  principal: string;
+  roles: string[];
+  sessions: Listed[];
+}
+
 export class SessionsPanel {
   readonly element: HTMLElement;
   private readonly rows = h('tbody');
@@ -27,11 +33,13 @@ export class SessionsPanel {
   /** CPU time at the last look, to show what is used now. */
   private before = new Map<string, { cpuMs: number; at: number }>();
 
+  private isOperator = false;
+
   constructor(
     private readonly link: Link,
     private readonly isShown: () => boolean,
   ) {
-    const heads = ['Session', 'State', 'Queue', 'Done', 'Memory', 'CPU', 'CPU now'].map((text) =>
+    const heads = ['Session', 'Principal', 'State', 'Queue', 'Done', 'Memory', 'CPU', 'CPU now'].map((text) =>
       h('th', { scope: 'col' }, text),
     );
     const table = h('table', {}, h('thead', {}, h('tr', {}, ...heads)), this.rows);
@@ -47,10 +55,14 @@ export class SessionsPanel {
   /** Looks now, and then every second. */
   async ask(): Promise<void> {
     try {
-      const answer = await this.link.get('console/sessions');
+      // Only an operator may ask for all; the first answer says whether this is one.
+      const answer = await this.link.get(this.isOperator ? 'console/sessions?scope=all' : 'console/sessions');
+      if (answer.status === 403) this.isOperator = false;
       if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
-      const { principal, sessions } = (await answer.json()) as { principal: string; sessions: Listed[] };
-      this.status.textContent = `${sessions.length} ${sessions.length === 1 ? 'session' : 'sessions'} of ${principal}`;
+      const { principal, roles, sessions } = (await answer.json()) as Answer;
+      const owner = this.isOperator ? 'all principals' : principal;
+      this.status.textContent = `${sessions.length} ${sessions.length === 1 ? 'session' : 'sessions'} of ${owner}`;
+      this.isOperator = roles.includes('operator');
       this.show(sessions);
     } catch (error) {
       this.status.textContent = `The server does not say: ${(error as Error).message}`;
@@ -67,13 +79,14 @@ export class SessionsPanel {
     this.before = new Map(sessions.map(({ id, info }) => [id, { cpuMs: info?.cpuMs ?? 0, at: now }]));
   }
 
-  private row({ id, connected, info }: Listed, isOwn: boolean, now: number): HTMLElement {
+  private row({ id, principal, connected, info }: Listed, isOwn: boolean, now: number): HTMLElement {
     const last = this.before.get(id);
     const share =
       info === null || last === undefined ? undefined : Math.max(0, (info.cpuMs - last.cpuMs) / (now - last.at));
     const state = info === null ? 'gone' : info.running ? 'running' : connected ? 'idle' : 'detached';
     const cells = [
       h('td', { class: 'id', title: id }, `${id.slice(0, 13)}…`, isOwn && h('span', { class: 'tag' }, 'this page')),
+      h('td', {}, principal),
       h('td', {}, h('span', { class: `state state-${state}` }, state)),
       ...(info === null
         ? ['', '', '', '']

@@ -102,6 +102,16 @@ test('a script calls bindings of the page', async () => {
   assert.equal(await page.locator('.request').count(), 0);
 });
 
+test('a question of a run that is cancelled is withdrawn', async () => {
+  const { page } = shown;
+  await write(page, "await page.ask({ question: 'Still there?' })");
+  await page.keyboard.press('Control+Enter');
+  await page.locator('#requests').getByText('Still there?').waitFor();
+  await page.keyboard.press('Control+.');
+  await page.locator('.request').waitFor({ state: 'detached' });
+  await page.locator('.run').last().getByText('Cancelled').first().waitFor();
+});
+
 test('the try-it form is made from the schema, calls, and reports', async () => {
   const { page } = shown;
   await page.click('#tab-bindings');

@@ -6,7 +6,10 @@ import type { Declaration } from './connection.js';
 /** What a handler knows of the call, beside its input. */
 export interface CallContext {
   client: Client;
-  /** Aborts when the connection on which the call came is gone: nobody is left to hear the answer. */
+  /**
+   * Aborts when the answer is not awaited any more: the eval was cancelled, the call took too long, the session was
+   * closed, or the connection on which the call came is gone.
+   */
   signal: AbortSignal;
 }
 

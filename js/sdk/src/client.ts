@@ -1,7 +1,7 @@
 // A session on a server, held over as many connections as it takes.
 
 import { bindingsProxy, declarationsOf, handlerOf } from './bindings.js';
-import type { BindingTable, UntypedBindings } from './bindings.js';
+import type { BindingTable, CallContext, UntypedBindings } from './bindings.js';
 import { Connection } from './connection.js';
 import type { Declaration, Dial, Ended, Ticket, Welcome } from './connection.js';
 import { ConnectionError, ScompError, SessionLostError } from './errors.js';
@@ -17,8 +17,8 @@ import type { SocketConstructor } from './socket.js';
 import { toBase64 } from './values.js';
 import type { AnyFunction } from './values.js';
 
-/** Calls that wait for a connection; one more is refused. */
-export const CALLS_WAITING_MAX = 1024;
+/** Calls that wait for a connection. Past it a caller that never looks back would fill the memory: `Busy`. */
+export const CALLS_WAITING_MAX = 10_000;
 
 /** How long a silent connection is left alone before it is asked for a sign of life, and then to give one. */
 const HEARTBEAT_MS_DEFAULT = 30_000;
@@ -42,8 +42,8 @@ export interface ConnectOptions {
   session?: Ticket;
   /** Gets console lines as they are printed. */
   onConsole?: (line: ConsoleLine & { evalId?: number | string }) => void;
-  /** Decides over calls that need approval; without it they are refused. */
-  approve?: (request: ApprovalRequest) => Approval | Promise<Approval>;
+  /** Decides over calls that need approval, within 10 minutes by default; without it they are refused. */
+  approve?: (request: ApprovalRequest, context: CallContext) => Approval | Promise<Approval>;
   /** `false` ends the client with its connection. */
   reconnect?: Partial<ReconnectPolicy> | false;
   /** The connection came back; `resumed: false` means that the session and its state are gone. */
@@ -54,6 +54,11 @@ export interface ConnectOptions {
   /** Where there is no global WebSocket. */
   WebSocket?: SocketConstructor;
   heartbeatMs?: number;
+}
+
+export interface CloseOptions {
+  /** Leaves the session on the server, for `ttlMs`, to be resumed with `client.session`. */
+  keepSession?: boolean;
 }
 
 export type ClientState = 'connected' | 'reconnecting' | 'closed';
@@ -85,7 +90,7 @@ export class Client<B = UntypedBindings> {
   private readonly policy: ReconnectPolicy | undefined;
   private readonly closing = new AbortController();
   private readonly handlers = new Map<string, PeerHandler>();
-  private connectionSignal = new AbortController();
+  private keepsSession = false;
   private finish!: (ended: Ended) => void;
 
   /** Use `connect`. */
@@ -98,8 +103,7 @@ export class Client<B = UntypedBindings> {
     const table = { ...options.bindings, ...this.reservedBindings() };
     for (const [name, binding] of Object.entries(table)) {
       const handler = handlerOf(binding);
-      const signal = () => this.connectionSignal.signal;
-      this.handlers.set(name, (input) => handler(input, { client: this as unknown as Client, signal: signal() }));
+      this.handlers.set(name, (input, signal) => handler(input, { client: this as unknown as Client, signal }));
     }
     this.dial = { url, token, Socket, declarations: declarationsOf(table), handlers: this.handlers, onFrame };
     this.policy = reconnect === false ? undefined : { ...RECONNECT_DEFAULT, ...reconnect };
@@ -123,7 +127,7 @@ export class Client<B = UntypedBindings> {
 
   /** Runs code and gives its value with what it printed and, if asked for, what it cost. */
   async run<T = unknown>(code: string, options: EvalOptions = {}): Promise<EvalOutput<T>> {
-    if (this.state === 'closed') throw this.closedError();
+    if (this.isClosing) throw this.closedError();
     return (await this.evals.run(code, options)) as EvalOutput<T>;
   }
 
@@ -158,12 +162,25 @@ export class Client<B = UntypedBindings> {
     return this.state;
   }
 
-  /** Leaves. The session waits for `ttlMs` to be resumed; `invoke('session.close')` ends it at once. */
-  async close(): Promise<void> {
-    this.closing.abort();
-    if (this.connection === undefined) this.end({ code: 1000, reason: 'closed' });
-    this.connection?.close();
+  /**
+   * Ends the session and the connection; what still waits fails with `Closed`. Without a connection the session stays
+   * on the server until its time is over.
+   */
+  async close({ keepSession = false }: CloseOptions = {}): Promise<void> {
+    if (!this.isClosing) {
+      this.keepsSession = keepSession;
+      this.closing.abort();
+      if (this.connection === undefined) this.end({ code: 1000, reason: 'closed' });
+      else {
+        this.failWaiting(this.closedError());
+        this.connection.close(!keepSession);
+      }
+    }
     await this.closed;
+  }
+
+  private get isClosing(): boolean {
+    return this.state === 'closed' || this.closing.signal.aborted;
   }
 
   private reservedBindings(): BindingTable {
@@ -171,8 +188,8 @@ export class Client<B = UntypedBindings> {
     const table: BindingTable = {};
     if (onConsole !== undefined) table['console.write'] = (line) => (onConsole(line), null);
     if (approve !== undefined) {
-      table['approve'] = async (request) => {
-        const approval = await approve(request);
+      table['approve'] = async (request, context) => {
+        const approval = await approve(request, context);
         return typeof approval === 'boolean' ? { allow: approval } : approval;
       };
     }
@@ -182,7 +199,6 @@ export class Client<B = UntypedBindings> {
   private attach(connection: Connection, welcome: Welcome): void {
     this.connection = connection;
     this.welcome = welcome;
-    this.connectionSignal = new AbortController();
     this.become('connected');
     this.evals.attach(connection.peer);
     for (const { resolve } of this.waiting) resolve(connection.peer);
@@ -190,7 +206,6 @@ export class Client<B = UntypedBindings> {
     const stopHeartbeat = this.beat(connection);
     void connection.ended.then((ended) => {
       stopHeartbeat();
-      this.connectionSignal.abort();
       void this.onEnded(ended);
     });
   }
@@ -216,7 +231,7 @@ export class Client<B = UntypedBindings> {
       try {
         const opened = await Connection.open(this.dial, this.welcome?.ticket, true);
         if (!this.closing.signal.aborted) return opened;
-        opened[0].close();
+        opened[0].close(!this.keepsSession);
       } catch {
         // The next attempt may fare better; when none does, the first reason is what the caller hears.
       }
@@ -232,14 +247,18 @@ export class Client<B = UntypedBindings> {
       `the connection is closed (${ended.code}) ${ended.reason}`.trim(),
       ended.code,
     );
-    this.evals.failAll(error);
-    for (const { reject } of this.waiting) reject(error);
-    this.waiting.clear();
+    this.failWaiting(error);
     this.finish(ended);
   }
 
+  private failWaiting(error: Error): void {
+    this.evals.failAll(error);
+    for (const { reject } of this.waiting) reject(error);
+    this.waiting.clear();
+  }
+
   private async peer(): Promise<Peer> {
-    if (this.state === 'closed') throw this.closedError();
+    if (this.isClosing) throw this.closedError();
     if (this.connection?.isOver === false) return this.connection.peer;
     if (this.waiting.size >= CALLS_WAITING_MAX) {
       throw new ScompError('Busy', `${CALLS_WAITING_MAX} calls wait for the connection`);
@@ -256,7 +275,7 @@ export class Client<B = UntypedBindings> {
       else if (asked) return connection.abandon(1006, 'no sign of life');
       else {
         asked = true;
-        connection.peer.invoke({ binding: 'session.info' }, [{}]).catch(() => undefined);
+        connection.peer.control('session.info', {}).catch(() => undefined);
       }
       connection.heard = false;
     }, everyMs);

@@ -27,6 +27,8 @@ export interface Declaration {
   input?: unknown;
   output?: unknown;
   effects?: string[];
+  /** How long a call of a binding of ours may take; without it as long as its eval's `timeoutMs`, or 30 s. */
+  limits?: { timeoutMs?: number };
   hints?: unknown;
 }
 
@@ -101,7 +103,7 @@ export class Connection {
       await connection.opened;
       return [connection, await connection.shakeHands(dial.declarations, ticket, anew)];
     } catch (error) {
-      connection.close();
+      connection.close(false);
       throw error;
     } finally {
       clearTimeout(timer);
@@ -110,7 +112,8 @@ export class Connection {
 
   private async shakeHands(bindings: Declaration[], ticket: Ticket | undefined, anew: boolean): Promise<Welcome> {
     const metadata = { client: { name: 'scomp-client', version: '0.1.0' } };
-    const params = { protocol: '0.1', bindings, metadata, ...(ticket === undefined ? {} : { session: ticket }) };
+    const session = ticket === undefined ? {} : { session: { id: ticket.id, token: ticket.token } };
+    const params = { protocol: '0.1', bindings, metadata, notifications: ['cancel_invoke'], ...session };
     try {
       return readWelcome(await this.peer.request('handshake', params).answer);
     } catch (error) {
@@ -120,11 +123,13 @@ export class Connection {
     }
   }
 
-  /** Says goodbye, and leaves without an answer if none comes. */
-  close(): void {
-    this.socket.close(1000);
+  /** Ends the session if it is to end, then closes; without an answer if none comes. */
+  close(endsSession: boolean): void {
     const timer = setTimeout(() => this.abandon(1000, 'closed'), FAREWELL_MS_MAX);
     void this.ended.then(() => clearTimeout(timer));
+    const leave = () => this.socket.close(1000);
+    if (endsSession) this.peer.control('session.close', {}).then(leave, leave);
+    else leave();
   }
 
   /** Gives a connection up that may never say that it is over. */

@@ -12,6 +12,7 @@ export type ServerKind =
   | 'SessionRefused'
   | 'InvalidInput'
   | 'InvalidOutput'
+  | 'ValidationLimit'
   | 'KeyConflict'
   | 'UnknownBinding'
   | 'UnknownRef'

@@ -176,7 +176,7 @@ export class Evals {
   private cancel(entry: Entry): void {
     if (this.peer === undefined || entry.id === undefined) return;
     // Nobody waits for what was ended: the eval's own answer tells.
-    this.peer.invoke({ binding: 'session.cancel' }, [{ evalId: entry.id }]).catch(() => undefined);
+    this.peer.control('session.cancel', { evalId: entry.id }).catch(() => undefined);
   }
 }
 

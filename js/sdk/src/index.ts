@@ -1,7 +1,7 @@
 // The client of scomp-serve. Start at `connect`.
 
 export { connect, Client } from './client.js';
-export type { Approval, ApprovalRequest, ClientState, ConnectOptions } from './client.js';
+export type { Approval, ApprovalRequest, ClientState, CloseOptions, ConnectOptions } from './client.js';
 export type { Binding, BindingTable, CallContext, Handler, UntypedBindings } from './bindings.js';
 export type { Declaration, Ended, Ticket } from './connection.js';
 export { ConnectionError, RemoteError, ScompError, SessionLostError } from './errors.js';

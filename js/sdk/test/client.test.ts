@@ -183,11 +183,14 @@ test('console lines come as they are printed', async () => {
 });
 
 test('a session is left and come back to with its ticket', async () => {
-  const ticket = await using({}, async (client) => (await client.eval('globalThis.kept = 5'), client.session));
-  const renewed = await using({ session: ticket }, async (client) => {
-    assert.equal(await client.eval('kept'), 5);
-    return client.session;
-  });
+  const leave = (options: ConnectOptions, code: string) =>
+    using(options, async (client) => {
+      assert.equal(await client.eval(code), 5);
+      await client.close({ keepSession: true });
+      return client.session;
+    });
+  const ticket = await leave({}, 'globalThis.kept = 5');
+  const renewed = await leave({ session: ticket }, 'kept');
   assert.notEqual(renewed.token, ticket.token);
   await assert.rejects(connect(server.url, { session: ticket }), { kind: 'SessionRefused' });
 });

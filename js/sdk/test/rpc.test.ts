@@ -5,13 +5,15 @@ import { mock, test } from 'node:test';
 
 import { tell } from '../src/hooks.js';
 import { Peer } from '../src/peer.js';
-import { INVOKES_RUNNING_MAX, MESSAGE_CHARS_MAX, REQUESTS_WAITING_MAX } from '../src/peer.js';
+import type { PeerHandler } from '../src/peer.js';
+import { INVOKES_QUEUED_MAX, INVOKES_RUNNING_MAX } from '../src/calls.js';
+import { INVOKES_IN_FLIGHT_MAX, INVOKES_WAITING_MAX, MESSAGE_CHARS_MAX, REQUESTS_WAITING_MAX } from '../src/peer.js';
 import { REFERENCES_MAX } from '../src/references.js';
 import { isUnexpected, waitMs } from '../src/reconnect.js';
 import { decode } from '../src/rpc.js';
 import { subprotocols } from '../src/socket.js';
 
-function scripted(handlers: Record<string, (input: unknown) => unknown> = {}) {
+function scripted(handlers: Record<string, PeerHandler> = {}) {
   const sent: Record<string, unknown>[] = [];
   const peer = new Peer(
     (text) => sent.push(JSON.parse(text) as Record<string, unknown>),
@@ -101,14 +103,92 @@ test('a handler that throws keeps its code and data; without them it is a Bindin
   );
 });
 
-test('calls at the limit run, one more is Busy', async () => {
-  const { sent, receive } = scripted({ wait: () => new Promise(() => undefined) });
-  for (let id = 0; id < INVOKES_RUNNING_MAX; id += 1)
-    receive({ id, method: 'invoke', params: { binding: 'wait', input: 1 } });
+/** Handlers that wait until they are released, in the order in which they started. */
+function gate() {
+  const started: { input: unknown; signal: AbortSignal; finish: (value?: unknown) => void }[] = [];
+  const handler: PeerHandler = (input, signal) =>
+    new Promise((finish) => started.push({ input, signal, finish: (value = null) => finish(value) }));
+  return { started, handler };
+}
+const call = (id: number | string, binding: string) => ({ id, method: 'invoke', params: { binding, input: id } });
+
+test('handlers at the limit run, further calls wait in order, and console lines do not', async () => {
+  const { started, handler } = gate();
+  const lines: unknown[] = [];
+  const { sent, receive } = scripted({ wait: handler, 'console.write': (line) => void lines.push(line) });
+  for (let id = 0; id < INVOKES_RUNNING_MAX + 2; id += 1) receive(call(id, 'wait'));
+  receive(call('line', 'console.write'));
   await settled();
+  assert.equal(started.length, INVOKES_RUNNING_MAX);
+  assert.deepStrictEqual(lines, ['line']);
+  started[5]?.finish();
+  await settled();
+  assert.equal(started.at(-1)?.input, INVOKES_RUNNING_MAX);
+  for (const one of started) one.finish();
+  await settled();
+  started.at(-1)?.finish();
+  await settled();
+  assert.equal(sent.length, INVOKES_RUNNING_MAX + 3);
+  assert.ok(sent.every(({ error }) => error === undefined));
+});
+
+test('handlers that wait for the server lend their places to the calls they may wait for', async () => {
+  const { started, handler } = gate();
+  const { peer, receive } = scripted({
+    nest: (input) => peer.invoke({ binding: 'back' }, [input]),
+    wait: handler,
+  });
+  for (let id = 0; id < INVOKES_RUNNING_MAX; id += 1) receive(call(id, 'nest'));
+  for (let id = 0; id < 10; id += 1) receive(call(`nested ${id}`, 'wait'));
+  await settled();
+  assert.equal(started.length, 10);
+});
+
+test('calls that wait at the limit are kept, one more is Busy', () => {
+  const { sent, receive } = scripted({ wait: () => new Promise(() => undefined) });
+  for (let id = 0; id < INVOKES_RUNNING_MAX + INVOKES_QUEUED_MAX; id += 1) receive(call(id, 'wait'));
   assert.equal(sent.length, 0);
-  receive({ id: 'more', method: 'invoke', params: { binding: 'wait', input: 1 } });
+  receive(call('more', 'wait'));
   assert.equal((sent[0]?.['error'] as { data: { kind: string } }).data.kind, 'Busy');
+});
+
+test('a cancelled call aborts its signal, is not answered, and does not begin if it waits', async () => {
+  const { started, handler } = gate();
+  const { peer, sent, receive } = scripted({ wait: handler });
+  for (let id = 0; id < INVOKES_RUNNING_MAX + 1; id += 1) receive(call(id, 'wait'));
+  receive({ method: 'cancel_invoke', params: { id: 3 } });
+  receive({ method: 'cancel_invoke', params: { id: INVOKES_RUNNING_MAX } });
+  receive({ method: 'cancel_invoke', params: { id: 'unknown' } });
+  receive({ method: 'cancel_invoke' });
+  assert.deepStrictEqual(
+    started.filter(({ signal }) => signal.aborted).map(({ input }) => input),
+    [3],
+  );
+  started[3]?.finish(() => 'a function that nobody would give back');
+  await settled();
+  assert.equal(started.length, INVOKES_RUNNING_MAX);
+  assert.deepStrictEqual([sent.length, peer.exports.size], [0, 0]);
+  peer.end(new Error('gone'));
+  assert.ok(started.every(({ signal }) => signal.aborted));
+});
+
+test('calls past the window go out as answers come, in order, and past the limit are Busy', async () => {
+  const { peer, sent, receive } = scripted();
+  const invoke = (n: number) => peer.invoke({ binding: 'b' }, [n]);
+  const answers = Array.from({ length: INVOKES_IN_FLIGHT_MAX + INVOKES_WAITING_MAX }, (_, n) => invoke(n));
+  assert.equal(sent.length, INVOKES_IN_FLIGHT_MAX);
+  await assert.rejects(invoke(-1), { kind: 'Busy' });
+  const info = peer.control('session.info', {});
+  assert.equal(sent.length, INVOKES_IN_FLIGHT_MAX + 1, 'a sign of life does not wait');
+  for (let next = 0; next < sent.length; next += 1) {
+    const { id, params } = sent[next] as { id: number; params: { input: unknown } };
+    receive({ id, result: { value: params.input } });
+  }
+  assert.deepStrictEqual(
+    await Promise.all(answers),
+    answers.map((_, n) => n),
+  );
+  assert.deepStrictEqual(await info, {});
 });
 
 test('requests at the limit wait, one more is refused here', () => {

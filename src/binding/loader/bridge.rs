@@ -8,7 +8,9 @@ use std::collections::HashMap;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
-use crate::binding::{BindingError, Call, FunctionRef, HostLink, NativeFunction, Natives, handler, places};
+use crate::binding::{
+    BindingError, Call, FunctionRef, HostLink, NativeFunction, Natives, handler, places, tags,
+};
 use crate::client::{Client, ClientError, RemoteFunction};
 use crate::rpc::{ErrorObject, Kind};
 
@@ -60,6 +62,7 @@ impl Bridge {
 
     /// The executable calls a function of the session.
     async fn call_script(&self, function: &FunctionRef, arguments: Vec<Value>) -> Result<Value, ErrorObject> {
+        tags::check_arguments(&arguments)?;
         let arguments = arguments.into_iter().map(|argument| self.to_script(argument)).collect();
         let called = function.call(arguments, self.depth).await;
         let returned = called.map_err(BindingError::into_object)?;
@@ -67,8 +70,13 @@ impl Bridge {
         self.to_peer(returned, functions).await.map_err(BindingError::into_object)
     }
 
+    /// What the executable answered, if it is well formed.
+    pub(super) fn accept(&self, answer: Result<Value, ClientError>) -> Result<Value, BindingError> {
+        Ok(self.to_script(tags::check_answer(answer.map_err(failure)?)?))
+    }
+
     /// A value of the executable, with its functions made callable for the session.
-    pub(super) fn to_script(&self, mut value: Value) -> Value {
+    fn to_script(&self, mut value: Value) -> Value {
         places::replace(&mut value, &mut |place| {
             let remote = self.client.function(place)?;
             let name = remote.name().unwrap_or_default().to_owned();
@@ -96,12 +104,12 @@ impl Bridge {
             Value::Array(arguments) => arguments,
             single => vec![single],
         };
-        remote.call(arguments).await.map(|value| self.to_script(value)).map_err(failure)
+        self.accept(remote.call(arguments).await)
     }
 }
 
 /// What a failed call to an executable is to the caller.
-pub(super) fn failure(error: ClientError) -> BindingError {
+fn failure(error: ClientError) -> BindingError {
     let kind = match &error {
         ClientError::Rpc(object) => return BindingError::from(object.clone()),
         ClientError::Closed { .. } => {

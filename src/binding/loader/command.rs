@@ -6,22 +6,22 @@
 //! the handshake, as `metadata.config`.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::Environment;
-use super::bridge::{self, Bridge};
+use super::bridge::Bridge;
 use super::file::{PackageFile, Source};
+use super::process::Process;
 use crate::binding::registry::is_control_name;
 use crate::binding::{BindingError, Call, Handler, handler};
 use crate::client::{Client, ClientError};
@@ -38,6 +38,10 @@ const RESTART_WAIT_FIRST: Duration = Duration::from_millis(200);
 
 /// The longest such wait. One that ran for as long begins with the first wait again.
 const RESTART_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// How long an executable may take to end after the end of its input when the server stops.
+/// Time to write a file; the stop of the server waits for it.
+const STOP_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Longest message both ways, the same as for clients.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
@@ -112,26 +116,20 @@ impl Launch {
         })
     }
 
+    /// Ends a process with everything in its group; returns when it is gone.
+    async fn end(&self, process: Process) {
+        if let Err(error) = process.end().await {
+            tracing::warn!(package = %self.package, %error, "the command cannot be ended");
+        }
+    }
+
     async fn start(&self) -> Result<Running, CommandError> {
         let program = self.program.display().to_string();
-        let spawned = Command::new(&self.program)
-            .args(&self.arguments)
-            .current_dir(&self.folder)
-            .env_clear()
-            .envs(&self.env)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn();
-        let no_pipes = || std::io::Error::other("it has no pipes");
-        let (child, pipes) = spawned
-            .and_then(|mut child| {
-                let pipes = child.stdin.take().zip(child.stdout.take()).zip(child.stderr.take());
-                Ok((child, pipes.ok_or_else(no_pipes)?))
-            })
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).current_dir(&self.folder).env_clear().envs(&self.env);
+        let (process, (stdin, stdout, stderr)) = Process::start(command)
+            .await
             .map_err(|error| CommandError::Spawn { program: program.clone(), error })?;
-        let ((stdin, stdout), stderr) = pipes;
         let stderr_log = AbortOnDropHandle::new(tokio::spawn(log_lines(self.package.clone(), stderr)));
         let introduction = json!({
             "client": {"name": "scomp-serve", "version": env!("CARGO_PKG_VERSION")},
@@ -141,18 +139,20 @@ impl Launch {
             .metadata(introduction)
             .message_bytes_max(MESSAGE_BYTES_MAX)
             .connect_transport(Lines::new(stdout, stdin, MESSAGE_BYTES_MAX));
-        match timeout(HANDSHAKE_WAIT_MAX, shaking).await {
-            Ok(Ok(client)) => Ok(Running { client, child, _stderr_log: stderr_log }),
-            Ok(Err(error)) => Err(CommandError::Handshake { program, error }),
-            Err(_) => Err(CommandError::Silent { program }),
-        }
+        let failure = match timeout(HANDSHAKE_WAIT_MAX, shaking).await {
+            Ok(Ok(client)) => return Ok(Running { client, process, _stderr_log: stderr_log }),
+            Ok(Err(error)) => CommandError::Handshake { program, error },
+            Err(_) => CommandError::Silent { program },
+        };
+        self.end(process).await;
+        Err(failure)
     }
 }
 
 /// An executable that shook hands.
 struct Running {
     client: Client,
-    child: Child,
+    process: Process,
     _stderr_log: AbortOnDropHandle<()>,
 }
 
@@ -165,11 +165,13 @@ async fn log_lines(package: String, stderr: impl AsyncRead + Unpin) {
     }
 }
 
-/// The handle of a package that an executable serves; it is ended when the last one is gone.
+/// The handle of a package that an executable serves; the executable ends when the last one is gone.
 pub struct CommandPackage {
     name: String,
     bindings: Arc<[Value]>,
     current_rx: watch::Receiver<Option<Arc<Line>>>,
+    end: CancellationToken,
+    ended: CancellationToken,
     _ends_when_dropped: DropGuard,
 }
 
@@ -189,21 +191,29 @@ impl CommandPackage {
         let running = launch.start().await?;
         let bindings = running.client.bindings();
         let (current_tx, current_rx) = watch::channel(None);
-        let end = CancellationToken::new();
+        let (end, ended) = (CancellationToken::new(), CancellationToken::new());
         let package = Self {
             name: launch.package.clone(),
             bindings: Arc::clone(&bindings),
             current_rx,
+            end: end.clone(),
+            ended: ended.clone(),
             _ends_when_dropped: end.clone().drop_guard(),
         };
         let supervisor = Supervisor { launch, bindings, current_tx };
+        let ended = ended.drop_guard();
         tokio::spawn(async move {
-            tokio::select! {
-                () = supervisor.run(running) => {}
-                () = end.cancelled() => {}
-            }
+            // Dropped with the task, also where its runtime ends before it does.
+            let _ended = ended;
+            supervisor.run(running, &end).await;
         });
         Ok(package)
+    }
+
+    /// Ends the executable for good; returns when it is gone.
+    pub async fn stop(&self) {
+        self.end.cancel();
+        self.ended.cancelled().await;
     }
 
     /// The package's name.
@@ -248,7 +258,7 @@ impl CommandPackage {
         let mut waiting = Waiting { line: &line, answered: false };
         let outcome = line.client.invoke(binding, input).await;
         waiting.answered = true;
-        Ok(bridge.to_script(outcome.map_err(bridge::failure)?))
+        bridge.accept(outcome)
     }
 }
 
@@ -281,7 +291,7 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    async fn run(self, mut running: Running) {
+    async fn run(self, mut running: Running, end: &CancellationToken) {
         let mut wait = RESTART_WAIT_FIRST;
         for start in 1.. {
             let started = Instant::now();
@@ -291,13 +301,21 @@ impl Supervisor {
                 () = hung.cancelled() => {
                     tracing::error!(package = %self.launch.package, "the command answers no calls any more");
                 }
+                () = end.cancelled() => {
+                    self.current_tx.send_replace(None);
+                    return self.stop(running).await;
+                }
             }
             self.current_tx.send_replace(None);
-            self.bury(running).await;
+            self.launch.end(running.process).await;
+            tracing::warn!(package = %self.launch.package, "the command ended");
             if started.elapsed() >= RESTART_WAIT_MAX {
                 wait = RESTART_WAIT_FIRST;
             }
-            running = self.start_again(&mut wait).await;
+            running = tokio::select! {
+                running = self.start_again(&mut wait) => running,
+                () = end.cancelled() => return,
+            };
         }
     }
 
@@ -313,13 +331,15 @@ impl Supervisor {
         hung
     }
 
-    /// A process whose pipes are closed may still run.
-    async fn bury(&self, mut running: Running) {
-        let package = &self.launch.package;
-        match running.child.kill().await {
-            Ok(()) => tracing::warn!(%package, "the command ended"),
-            Err(error) => tracing::warn!(%package, %error, "the command cannot be ended"),
-        }
+    /// Ends the executable because the server stops: the end of its input comes first, so that it can finish.
+    async fn stop(&self, running: Running) {
+        let finish = async {
+            running.client.close().await;
+            running.process.exited().await;
+        };
+        // One that has not ended by then is killed now; so is what it started, either way.
+        let _ = timeout(STOP_WAIT_MAX, finish).await;
+        self.launch.end(running.process).await;
     }
 
     async fn start_again(&self, wait: &mut Duration) -> Running {
@@ -334,7 +354,7 @@ impl Supervisor {
                 }
                 Ok(running) => {
                     tracing::error!(%package, "the command came back with other bindings");
-                    drop(running);
+                    self.launch.end(running.process).await;
                 }
                 Err(error) => tracing::error!(%package, %error, "the command did not come back"),
             }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::Environment;
 use super::problems::{Problems, member};
-use crate::binding::schema::Schema;
+use crate::binding::schema::{CheckError, Schema, SchemaSource};
 
 /// The configuration ready for the handlers; `None` when there is something wrong with it.
 pub(super) fn checked<'a>(
@@ -22,10 +22,13 @@ pub(super) fn checked<'a>(
         None => Value::Object(Map::new()),
     };
     for schema in schemas {
-        match Schema::compile(schema) {
-            Ok(schema) => schema.check(&config).err().into_iter().flatten().for_each(|failure| {
-                problems.add(format!("/config{}", failure.path), failure.message);
-            }),
+        match Schema::compile(schema, SchemaSource::Operator) {
+            Ok(schema) => {
+                for failure in schema.check(&config).err().map(CheckError::into_failures).unwrap_or_default()
+                {
+                    problems.add(format!("/config{}", failure.path), failure.message);
+                }
+            }
             Err(error) => problems.add(format!("/configSchema{}", error.path), error.message),
         }
     }

@@ -8,12 +8,14 @@ mod command;
 mod config;
 mod file;
 mod problems;
+mod process;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{BindingLimits, Handler, Registry, RegistryProblem};
+use super::schema::SchemaSource;
+use super::{BindingLimits, DeclaredSchemas, Handler, Policy, Registry, RegistryProblem};
 use crate::bindings::{self, BuiltIn, Opened, Setup};
 use crate::peering::{Background, Mount};
 use crate::scomp::declaration::Declaration;
@@ -47,6 +49,8 @@ pub struct Loaded {
     pub mounts: Vec<Mount>,
     /// What packages do as long as the server runs.
     pub background: Vec<Background>,
+    /// The policies in their configurations, each with its file and JSON Pointer.
+    pub policies: Vec<(String, Policy)>,
 }
 
 /// One package, for an operator.
@@ -102,7 +106,11 @@ async fn load_package(path: &Path, env: &Environment, loaded: &mut Loaded, probl
         Source::Rust(name) => built_in(name, path, &package, env, loaded, problems),
         Source::Command(_) => command(path, &package, env, &mut loaded.commands, problems).await,
     };
-    let bindings = register(ready, &mut loaded.registry, problems);
+    let source = match &package.source {
+        Source::Rust(_) => SchemaSource::Operator,
+        Source::Command(_) => SchemaSource::Executable,
+    };
+    let bindings = register(ready, source, &mut loaded.registry, problems);
     loaded.packages.push(PackageInfo { bindings, ..info });
 }
 
@@ -110,12 +118,18 @@ fn folder_of(declaration: &Path) -> &Path {
     declaration.parent().unwrap_or(Path::new("."))
 }
 
-fn register(ready: Vec<Ready>, registry: &mut Registry, problems: &mut Problems) -> Vec<String> {
+fn register(
+    ready: Vec<Ready>,
+    source: SchemaSource<'_>,
+    registry: &mut Registry,
+    problems: &mut Problems,
+) -> Vec<String> {
     let mut names = Vec::new();
     for binding in ready {
         let name = binding.declaration.name.clone();
         let origin = problems.origin().to_owned();
-        match registry.add(binding.declaration, &binding.limits, binding.handler, &origin, &binding.path) {
+        let Ready { declaration, limits, handler, path } = binding;
+        match registry.add_from(source, declaration, &limits, handler, (&origin, &path)) {
             Ok(()) => names.push(name),
             Err(problem) => problems.push(problem),
         }
@@ -149,7 +163,10 @@ fn built_in(
         return Vec::new();
     };
     match (built_in.open)(&Setup { config: &config, folder: folder_of(path) }) {
-        Ok(Opened { handlers, mounts, background }) => {
+        Ok(Opened { handlers, mounts, background, policies }) => {
+            let place = |pointer| format!("{}: /config{pointer}/", problems.origin());
+            let policies = policies.into_iter().map(|(pointer, policy)| (place(pointer), policy));
+            loaded.policies.extend(policies);
             for mount in mounts {
                 let same = |other: &Mount| other.listen == mount.listen && other.path == mount.path;
                 if loaded.mounts.iter().any(same) {
@@ -211,6 +228,8 @@ async fn command(
 ) -> Vec<Ready> {
     let schema = package.config_schema.as_ref();
     let config = config::checked(package.config.as_ref(), schema.into_iter(), env, problems);
+    // Before the executable is started: what is wrong with the file is said of the file, whatever the other does of it.
+    refuse_schemas(package.bindings.as_deref().unwrap_or_default(), problems);
     let Some(config) = config.filter(|_| problems.count() == 0) else {
         return Vec::new();
     };
@@ -226,6 +245,15 @@ async fn command(
         Err(error) => {
             problems.add("/command", error.to_string());
             Vec::new()
+        }
+    }
+}
+
+/// Says of every schema of the file what is wrong with it.
+fn refuse_schemas(declared: &[Declared], problems: &mut Problems) {
+    for Declared { declaration, path, .. } in declared {
+        if let Err(error) = DeclaredSchemas::compile(declaration, SchemaSource::Executable) {
+            problems.add(format!("{path}{}", error.path), error.message);
         }
     }
 }

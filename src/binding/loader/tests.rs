@@ -167,3 +167,17 @@ async fn a_configuration_is_held_against_the_packages_own_schema() {
     )
     .await;
 }
+
+#[tokio::test]
+async fn bad_schema_beside_a_command_is_named_before_it_is_started() {
+    let file = r##"{"package": "p", "command": ["./not-there"], "bindings": [
+        {"name": "a", "input": {"properties": {"id": {"type": "strng"}}}}, {"name": "b", "output": {"$ref": "#none"}}]}"##;
+    refused(
+        &[("p.json", file)],
+        &[
+            ("/p.json", "/bindings/0/input/properties/id/type", "matches none"),
+            ("/p.json", "/bindings/1/output/$ref", "`#none` cannot be resolved"),
+        ],
+    )
+    .await;
+}

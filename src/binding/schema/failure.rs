@@ -238,6 +238,11 @@ fn quoted(value: &Value) -> String {
     }
 }
 
+/// A text in quotation marks, cut.
+pub(super) fn quoted_text(text: &str) -> String {
+    format!("\"{}\"", shortened(text))
+}
+
 /// The beginning of a text that a message quotes.
 pub(super) fn shortened(text: &str) -> String {
     cut(text, QUOTE_CHARS_MAX)

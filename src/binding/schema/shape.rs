@@ -8,16 +8,26 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+use super::applicator::{Step, holds_a_map, step_of};
+use super::cost::{self, Cost};
+use super::pattern::{self, PatternCost, PatternRules};
 use super::{SchemaError, failure, refused};
 use crate::binding::reference;
+use crate::scomp::declaration::pointer_to;
 
 /// Most subschemas of a document.
 /// The largest published schemas have some ten thousand; each costs about a kilobyte compiled.
 pub(super) const SUBSCHEMAS_MAX: usize = 50_000;
 
-/// Most patterns of a document.
-/// They share [`super::PATTERNS_BYTES_MAX`], and with less than 128 KiB each even plain ones would not compile.
+/// Most patterns of a document. Each takes some 10 KiB at the least, and a client's are charged besides.
 pub(super) const PATTERNS_MAX: usize = 256;
+
+/// Most bytes that the patterns of one document take compiled, whoever wrote it.
+pub(super) const PATTERNS_BYTES_MAX: usize = 64 << 20;
+
+/// Most resources (`$id`) of a document with a `$dynamicRef`: what that means depends on the way through them, and the
+/// compiler goes every way.
+pub(super) const DYNAMIC_RESOURCES_MAX: usize = 4;
 
 /// Most steps from subschemas to subschemas.
 /// A reference that could mean many places makes one to each; a document that multiplies so is not meant to be read.
@@ -30,8 +40,28 @@ const METASCHEMAS: &str = "https://json-schema.org/draft/2020-12/";
 #[derive(Debug, Default)]
 pub(super) struct Shape {
     pub(super) nodes: Vec<Node>,
-    pub(super) pattern_count: usize,
+    /// Bytes of all different patterns, compiled.
+    pub(super) patterns_bytes: usize,
+    /// Whether a pattern needs an engine that backtracks.
+    pub(super) is_backtracking: bool,
+    /// Pointers to references to definitions that are missing, where that is forgiven.
+    pub(super) missing_definitions: Vec<MissingDefinition>,
     foreign_reference: Option<(String, String)>,
+}
+
+/// A `$ref` to `#/$defs/…` that is not there.
+#[derive(Debug)]
+pub(super) struct MissingDefinition {
+    /// Pointer to the `$ref`.
+    pub(super) path: String,
+    pub(super) reference: String,
+}
+
+/// What is accepted of a document, by whoever wrote it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ShapeRules {
+    pub(super) patterns: PatternRules,
+    pub(super) forgives_missing_definitions: bool,
 }
 
 /// One subschema: where it leads to.
@@ -43,21 +73,27 @@ pub(super) struct Node {
     pub(super) named: HashMap<String, usize>,
     /// Possibly applied to every property.
     pub(super) each_property: Vec<usize>,
+    /// Applied to the name of every property.
+    pub(super) each_name: Vec<usize>,
     /// Applied to the item of that position.
     pub(super) prefix: Vec<usize>,
     /// Possibly applied to every item.
     pub(super) each_item: Vec<usize>,
-    /// Has `unevaluatedProperties` or `unevaluatedItems`, for which the validator goes through what is in place again.
-    pub(super) evaluates_twice: bool,
+    /// Has `unevaluatedProperties` or `unevaluatedItems`, for which the validator goes through what is in place again,
+    /// to mark what was evaluated.
+    pub(super) marks: bool,
+    /// What its own keywords cost on one value, without where they lead.
+    pub(super) cost: Cost,
 }
 
 impl Shape {
-    pub(super) fn of(document: &Value) -> Result<Self, SchemaError> {
-        let mut survey = Survey::new(document);
+    pub(super) fn of(document: &Value, rules: ShapeRules) -> Result<Self, SchemaError> {
+        let mut survey = Survey::new(document, rules);
         survey.visit_pending()?;
         survey.follow_references()?;
-        let Survey { nodes, pattern_count, foreign_reference, .. } = survey;
-        Ok(Self { nodes, pattern_count, foreign_reference })
+        let Survey { nodes, patterns, patterns_bytes, missing_definitions, foreign_reference, .. } = survey;
+        let is_backtracking = patterns.values().any(|cost| cost.is_backtracking);
+        Ok(Self { nodes, patterns_bytes, is_backtracking, missing_definitions, foreign_reference })
     }
 
     /// Place and text of the first reference that leads out of the document.
@@ -69,39 +105,6 @@ impl Shape {
 pub(super) fn unresolved(path: &str, reference: &str) -> SchemaError {
     let reference = failure::shortened(reference);
     refused(path, format!("`{reference}` cannot be resolved inside the schema, and nothing is fetched"))
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Step {
-    InPlace,
-    Named,
-    EachProperty,
-    Prefix,
-    EachItem,
-    /// Not applied where it stands; only references lead there.
-    Aside,
-}
-
-fn step_of(keyword: &str) -> Option<Step> {
-    Some(match keyword {
-        "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" | "dependentSchemas"
-        | "dependencies" => Step::InPlace,
-        "properties" => Step::Named,
-        "patternProperties" | "additionalProperties" | "unevaluatedProperties" | "propertyNames" => {
-            Step::EachProperty
-        }
-        "prefixItems" => Step::Prefix,
-        "items" | "additionalItems" | "unevaluatedItems" | "contains" => Step::EachItem,
-        "$defs" | "definitions" | "contentSchema" => Step::Aside,
-        _ => return None,
-    })
-}
-
-fn holds_a_map(keyword: &str) -> bool {
-    matches!(
-        keyword,
-        "properties" | "patternProperties" | "dependentSchemas" | "dependencies" | "$defs" | "definitions"
-    )
 }
 
 /// Where a subschema was found, as a link to where that was found: pointers are spelled out only for an error.
@@ -139,12 +142,17 @@ struct Survey<'a> {
     anchors: HashMap<&'a str, Vec<usize>>,
     link_count: usize,
     references: Vec<(usize, &'a str, &'a str)>,
+    has_dynamic_references: bool,
+    rules: ShapeRules,
     pattern_count: usize,
+    patterns: HashMap<&'a str, PatternCost>,
+    patterns_bytes: usize,
+    missing_definitions: Vec<MissingDefinition>,
     foreign_reference: Option<(String, String)>,
 }
 
 impl<'a> Survey<'a> {
-    fn new(document: &'a Value) -> Self {
+    fn new(document: &'a Value, rules: ShapeRules) -> Self {
         let mut survey = Self {
             document,
             nodes: Vec::new(),
@@ -155,7 +163,12 @@ impl<'a> Survey<'a> {
             anchors: HashMap::new(),
             link_count: 0,
             references: Vec::new(),
+            has_dynamic_references: false,
+            rules,
             pattern_count: 0,
+            patterns: HashMap::new(),
+            patterns_bytes: 0,
+            missing_definitions: Vec::new(),
             foreign_reference: None,
         };
         survey.node_for(document, document, None);
@@ -198,6 +211,7 @@ impl<'a> Survey<'a> {
         for (keyword, value) in fields {
             match (keyword.as_str(), value) {
                 ("$ref" | "$dynamicRef", Value::String(reference)) => {
+                    self.has_dynamic_references |= keyword == "$dynamicRef";
                     self.references.push((node, keyword, reference));
                 }
                 ("$id", Value::String(id)) => {
@@ -206,18 +220,57 @@ impl<'a> Survey<'a> {
                 ("$anchor" | "$dynamicAnchor", Value::String(anchor)) => {
                     self.anchors.entry(anchor).or_default().push(node)
                 }
-                ("pattern", _) => self.pattern_count += 1,
-                ("patternProperties", Value::Object(patterns)) => self.pattern_count += patterns.len(),
-                _ => {}
+                ("pattern", Value::String(pattern)) => {
+                    let cost = self.measure(node, keyword, None, pattern)?;
+                    self.add_cost(node, cost::of_pattern(cost));
+                }
+                ("patternProperties", Value::Object(patterns)) => {
+                    for pattern in patterns.keys() {
+                        let cost = self.measure(node, keyword, Some(pattern), pattern)?;
+                        self.add_cost(node, cost::of_name_pattern(cost));
+                    }
+                }
+                _ => self.add_cost(node, cost::of_keyword(keyword, value)),
             }
             if let Some(step) = step_of(keyword) {
                 self.lead(node, keyword, step, value, resource);
             }
         }
+        Ok(())
+    }
+
+    fn add_cost(&mut self, node: usize, cost: Cost) {
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.cost = node.cost.plus(cost);
+        }
+    }
+
+    /// A pattern that stands in several places is compiled once.
+    fn measure(
+        &mut self,
+        node: usize,
+        keyword: &str,
+        member: Option<&str>,
+        pattern: &'a str,
+    ) -> Result<PatternCost, SchemaError> {
+        self.pattern_count += 1;
         if self.pattern_count > PATTERNS_MAX {
             return Err(refused("", format!("expected at most {PATTERNS_MAX} patterns")));
         }
-        Ok(())
+        if let Some(cost) = self.patterns.get(pattern) {
+            return Ok(*cost);
+        }
+        let cost = pattern::measure(pattern, self.rules.patterns).map_err(|message| {
+            let member = member.map(pointer_to).unwrap_or_default();
+            refused(format!("{}{member}", self.pointer(node, keyword)), message)
+        })?;
+        self.patterns_bytes += cost.compiled_bytes;
+        if self.patterns_bytes > PATTERNS_BYTES_MAX {
+            let message = format!("expected patterns of at most {PATTERNS_BYTES_MAX} bytes compiled");
+            return Err(refused(self.pointer(node, keyword), message));
+        }
+        self.patterns.insert(pattern, cost);
+        Ok(cost)
     }
 
     fn lead(&mut self, parent: usize, keyword: &'a str, step: Step, value: &'a Value, resource: &'a Value) {
@@ -243,7 +296,7 @@ impl<'a> Survey<'a> {
         if keyword.starts_with("unevaluated")
             && let Some(node) = self.nodes.get_mut(parent)
         {
-            node.evaluates_twice = true;
+            node.marks = true;
         }
     }
 
@@ -255,6 +308,7 @@ impl<'a> Survey<'a> {
             (Step::InPlace, _) => node.in_place.push(to),
             (Step::Named, Some(name)) => drop(node.named.insert(name.to_owned(), to)),
             (Step::EachProperty | Step::Named, _) => node.each_property.push(to),
+            (Step::EachName, _) => node.each_name.push(to),
             (Step::Prefix, _) => node.prefix.push(to),
             (Step::EachItem, _) => node.each_item.push(to),
             (Step::Aside, _) => {}
@@ -263,14 +317,14 @@ impl<'a> Survey<'a> {
 
     /// A target may be a place that no applicator leads to, and have references of its own.
     fn follow_references(&mut self) -> Result<(), SchemaError> {
+        if self.has_dynamic_references && self.resources.len() > DYNAMIC_RESOURCES_MAX {
+            let message = format!("expected at most {DYNAMIC_RESOURCES_MAX} `$id` beside a `$dynamicRef`");
+            return Err(refused("", message));
+        }
         while let Some((node, keyword, reference)) = self.references.pop() {
             let targets = self.targets(node, keyword, reference);
             if targets.is_empty() && !reference.starts_with(METASCHEMAS) {
-                let path = self.pointer(node, keyword);
-                if reference.starts_with('#') {
-                    return Err(unresolved(&path, reference));
-                }
-                self.foreign_reference = Some((path, reference.to_owned()));
+                self.note_dangling(node, keyword, reference)?;
             }
             self.link_count += targets.len();
             if self.link_count > LINKS_MAX {
@@ -283,6 +337,19 @@ impl<'a> Survey<'a> {
                 self.link(node, Step::InPlace, None, target);
             }
             self.visit_pending()?;
+        }
+        Ok(())
+    }
+
+    fn note_dangling(&mut self, node: usize, keyword: &str, reference: &str) -> Result<(), SchemaError> {
+        let path = self.pointer(node, keyword);
+        let is_definition = keyword == "$ref" && reference.starts_with("#/$defs/");
+        if is_definition && self.rules.forgives_missing_definitions {
+            self.missing_definitions.push(MissingDefinition { path, reference: reference.to_owned() });
+        } else if reference.starts_with('#') {
+            return Err(unresolved(&path, reference));
+        } else {
+            self.foreign_reference = Some((path, reference.to_owned()));
         }
         Ok(())
     }

@@ -1,11 +1,12 @@
 //! Evals, calls both ways, and functions as values.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::super::machine::INVOKES_RUNNING_MAX;
+use super::super::machine::{INVOKES_QUEUED_MAX, INVOKES_RUNNING_MAX};
 use super::*;
 use crate::client::{CallError, ConsoleLine};
 use crate::rpc::{ErrorObject, Kind};
@@ -134,19 +135,127 @@ async fn errors_and_panics_of_handlers_are_answers() {
     }
 }
 
+fn call_of(id: impl Into<Value>, binding: &str) -> Value {
+    let id = id.into();
+    json!({"id": id, "method": "invoke", "params": {"binding": binding, "input": id}})
+}
+
 #[tokio::test]
-async fn one_call_past_the_limit_is_busy_and_an_id_in_flight_is_refused() {
-    let builder = Client::builder().binding("never", "", None, None, |_, _| std::future::pending());
+async fn calls_past_the_running_limit_wait_and_none_is_refused() {
+    let (gate, held) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
+    let (open, started) = (Arc::clone(&gate), Arc::clone(&held));
+    let builder = Client::builder().binding("wait", "", None, None, move |input, _| {
+        let (open, started) = (Arc::clone(&open), Arc::clone(&started));
+        async move {
+            started.fetch_add(1, Ordering::Relaxed);
+            open.notified().await;
+            Ok(input)
+        }
+    });
     let (_client, mut script) = connected(builder).await;
-    let call = |id: usize| json!({"id": id, "method": "invoke", "params": {"binding": "never", "input": {}}});
-    for id in 0..INVOKES_RUNNING_MAX {
-        script.send(call(id)).await;
+    for id in 0..INVOKES_RUNNING_MAX + 2 {
+        script.send(call_of(id, "wait")).await;
     }
-    script.send(call(5)).await;
+    script.send(call_of(5, "wait")).await;
     let refused = script.next().await;
     assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(null), &json!(-32600)));
-    script.send(call(INVOKES_RUNNING_MAX)).await;
+    assert!(held.load(Ordering::Relaxed) <= INVOKES_RUNNING_MAX);
+    for _ in 0..INVOKES_RUNNING_MAX + 2 {
+        gate.notify_one();
+        let answer = script.next().await;
+        assert_eq!(answer["result"]["value"], answer["id"]);
+    }
+}
+
+#[tokio::test]
+async fn calls_past_the_queue_limit_are_busy() {
+    let builder = Client::builder().binding("never", "", None, None, |_, _| std::future::pending());
+    let (_client, mut script) = connected(builder).await;
+    for id in 0..INVOKES_RUNNING_MAX + INVOKES_QUEUED_MAX {
+        script.send(call_of(id, "never")).await;
+    }
+    script.send(call_of("more", "never")).await;
     assert_eq!(script.next().await["error"]["data"]["kind"], "Busy");
+}
+
+#[tokio::test]
+async fn handlers_that_call_back_lend_their_places() {
+    let builder = Client::builder()
+        .binding("nest", "", None, None, |input, context| async move {
+            context.client().invoke("back", input).await.map_err(|_| ErrorObject::new(Kind::PeerGone, ""))
+        })
+        .bind("leaf", "", |n: u64| async move { Ok(n) });
+    let (_client, mut script) = connected(builder).await;
+    for id in 0..INVOKES_RUNNING_MAX {
+        script.send(call_of(id, "nest")).await;
+        // The client has at most so many calls of its own with the server.
+        if id < 400 {
+            assert_eq!(script.next().await["params"]["binding"], "back");
+        }
+    }
+    script.send(call_of("nested", "leaf")).await;
+    loop {
+        let message = script.next().await;
+        if message["id"] == "nested" {
+            break;
+        }
+        assert_eq!(message["params"]["binding"], "back");
+    }
+}
+
+/// Says when it is dropped.
+struct Dropped(tokio::sync::mpsc::Sender<&'static str>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        let _ = self.0.try_send("dropped");
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_call_ends_its_handler_and_is_not_answered() {
+    let (events_tx, mut events_rx) = tokio::sync::mpsc::channel(4);
+    let builder = Client::builder()
+        .binding("wait", "", None, None, move |_, _| {
+            let dropped = Dropped(events_tx.clone());
+            async move {
+                let _ = dropped.0.try_send("started");
+                std::future::pending().await
+            }
+        })
+        .bind("echo", "", |value: Value| async { Ok(value) });
+    let (_client, mut script) = connected(builder).await;
+    script.send(call_of(1, "wait")).await;
+    assert_eq!(events_rx.recv().await, Some("started"));
+    script.send(json!({"method": "cancel_invoke", "params": {"id": 1}})).await;
+    assert_eq!(events_rx.recv().await, Some("dropped"));
+    script.send(json!({"method": "cancel_invoke", "params": {"id": 99}})).await;
+    script.send(json!({"method": "cancel_invoke", "params": {"id": "x"}})).await;
+    script.send(call_of(1, "echo")).await;
+    script.expect(json!({"id": 1, "result": {"value": 1}})).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn console_lines_keep_their_order_beside_handlers_that_wait() {
+    let (line_tx, mut line_rx) = tokio::sync::mpsc::channel::<ConsoleLine>(1);
+    let builder = Client::builder().on_console(move |line| line_tx.try_send(line).unwrap()).binding(
+        "never",
+        "",
+        None,
+        None,
+        |_, _| std::future::pending(),
+    );
+    let (_client, mut script) = connected(builder).await;
+    for id in 0..INVOKES_RUNNING_MAX + 1 {
+        script.send(call_of(id, "never")).await;
+    }
+    for n in 0..5000 {
+        let line = json!({"level": "log", "text": n.to_string(), "atMs": 0});
+        let params = json!({"binding": "console.write", "input": line});
+        script.send(json!({"id": format!("line {n}"), "method": "invoke", "params": params})).await;
+        assert_eq!(script.next().await["id"], format!("line {n}"));
+        assert_eq!(line_rx.recv().await.unwrap().text, n.to_string());
+    }
 }
 
 #[tokio::test]

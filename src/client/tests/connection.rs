@@ -1,8 +1,10 @@
 //! Handshakes, ends, and what is no message.
 
+use std::time::Duration;
+
 use serde_json::json;
 
-use super::super::machine::REQUESTS_WAITING_MAX;
+use super::super::driver::{CALLS_OPEN_MAX, EVALS_OPEN_MAX};
 use super::*;
 use crate::scomp::methods::{EvalParams, ResumeParams};
 use crate::transport::close_code;
@@ -14,15 +16,20 @@ async fn the_handshake_declares_bindings_and_learns_the_session() {
     let builder = Client::builder()
         .metadata(json!({"client": {"name": "t"}}))
         .session(ResumeParams { id: "s1".into(), token: "t0".into() })
-        .binding("notify", "Tells.", Some(json!({"type": "object"})), None, |_, _| async { Ok(json!(null)) });
+        .binding("notify", "Tells.", Some(json!({"type": "object"})), None, |_, _| async { Ok(json!(null)) })
+        .call_timeout("notify", Duration::from_secs(90));
     let session = json!({"resumed": true, "token": "t1", "ttlMs": 5, "evalsQueued": 0});
     let (client, params) = tokio::join!(builder.connect_transport(near), script.welcome(session));
     assert_eq!(
         params,
         json!({
             "protocol": "0.1",
-            "bindings": [{"name": "notify", "description": "Tells.", "input": {"type": "object"}}],
+            "bindings": [{
+                "name": "notify", "description": "Tells.", "input": {"type": "object"},
+                "limits": {"timeoutMs": 90_000},
+            }],
             "metadata": {"client": {"name": "t"}},
+            "notifications": ["cancel_invoke"],
             "session": {"id": "s1", "token": "t0"},
         })
     );
@@ -158,18 +165,103 @@ async fn a_message_at_the_limit_is_sent_and_one_past_it_is_not() {
 }
 
 #[tokio::test]
-async fn one_request_past_the_limit_is_busy() {
+async fn requests_past_the_limit_wait_for_an_answer_and_a_cancel_does_not() {
     let (client, mut script) = connected(Client::builder()).await;
-    tokio::spawn(async move {
-        loop {
-            script.next().await;
-        }
-    });
-    let mut waiting = Vec::new();
-    for _ in 0..REQUESTS_WAITING_MAX {
-        waiting.push(client.start_eval(EvalParams::default()).await.unwrap());
+    for n in 0..CALLS_OPEN_MAX + 3 {
+        let client = client.clone();
+        tokio::spawn(async move { client.invoke("echo", json!(n)).await });
     }
-    assert_eq!(client.eval("one more").await.unwrap_err().kind(), "Busy");
+    let mut open = Vec::new();
+    for _ in 0..CALLS_OPEN_MAX {
+        open.push(script.next().await["id"].clone());
+    }
+    let cancelling = tokio::spawn({
+        let client = client.clone();
+        async move { client.cancel(None).await }
+    });
+    let cancel = script.next().await;
+    assert_eq!(cancel["params"]["binding"], "session.cancel");
+    script.send(json!({"id": cancel["id"], "result": {"value": []}})).await;
+    assert_eq!(cancelling.await.unwrap().unwrap(), json!([]));
+    for id in &open[..3] {
+        script.send(json!({"id": id, "result": {"value": null}})).await;
+        assert_eq!(script.next().await["params"]["binding"], "echo");
+    }
+}
+
+#[tokio::test]
+async fn closing_fails_requests_that_wait_for_a_place() {
+    let (client, mut script) = connected(Client::builder()).await;
+    let mut pending = Vec::new();
+    for _ in 0..EVALS_OPEN_MAX {
+        pending.push(client.start_eval(EvalParams::default()).await.unwrap());
+        script.next().await;
+    }
+    let waiting = tokio::spawn({
+        let client = client.clone();
+        async move { client.eval("one more").await }
+    });
+    let closing = async {
+        assert!(matches!(script.0.next().await, Some(Ok(Frame::Closed { code: 1000, .. }))));
+        drop(script);
+    };
+    tokio::join!(client.close(), closing);
+    assert_eq!(waiting.await.unwrap().unwrap_err().kind(), "Closed");
+}
+
+/// A client of a server that has `session.close`.
+async fn connected_to_sessions() -> (Client, Script) {
+    let (near, far) = pair(FRAMES_MAX);
+    let mut script = Script(far);
+    let welcoming = async {
+        let id = script.next().await["id"].clone();
+        let result = json!({"protocol": "0.1", "sessionId": "s1", "bindings": [{"name": "session.close"}]});
+        script.send(json!({"id": id, "result": result})).await;
+    };
+    let (client, ()) = tokio::join!(Client::builder().connect_transport(near), welcoming);
+    (client.unwrap(), script)
+}
+
+#[tokio::test]
+async fn closing_ends_the_session_and_leaving_does_not() {
+    for ends in [true, false] {
+        let (client, mut script) = connected_to_sessions().await;
+        let serving = async {
+            if ends {
+                let params = json!({"binding": "session.close", "input": {}});
+                script.expect(json!({"id": 2, "method": "invoke", "params": params})).await;
+                script.send(json!({"id": 2, "result": {"value": null}})).await;
+                script.close(1000, "session closed").await;
+            } else {
+                assert!(matches!(script.0.next().await, Some(Ok(Frame::Closed { code: 1000, .. }))));
+                drop(script);
+            }
+        };
+        if ends {
+            tokio::join!(client.close(), serving);
+        } else {
+            tokio::join!(client.leave(), serving);
+        }
+        assert_eq!(client.closed().await.0, 1000);
+    }
+}
+
+#[tokio::test]
+async fn dropping_the_last_handle_ends_the_session_too() {
+    let (client, mut script) = connected_to_sessions().await;
+    drop(client);
+    assert_eq!(script.next().await["params"]["binding"], "session.close");
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_leaves_a_server_that_does_not_answer() {
+    let (client, mut script) = connected_to_sessions().await;
+    let serving = async {
+        assert_eq!(script.next().await["params"]["binding"], "session.close");
+        assert!(matches!(script.0.next().await, Some(Ok(Frame::Closed { code: 1000, .. }))));
+        drop(script);
+    };
+    tokio::join!(client.close(), serving);
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! A conversation that repeats what it hears, over a pair and over a real link.
 
 use super::*;
-use crate::peering::{Host, LinkSettings, LinkState, commands, link};
+use crate::peering::{Host, Link, LinkSettings, LinkState, commands, link};
 use crate::transport::{Dial, PairEnd, pair};
 use futures_util::SinkExt as _;
 use tokio::net::TcpListener;
@@ -213,6 +213,83 @@ async fn a_link_that_gave_up_says_why_and_does_not_dial_again() {
         tokio::task::yield_now().await;
     }
     assert_eq!(link.send("a".to_owned()).await.unwrap_err().0, "asked to");
+    stop.cancel();
+    running.await.unwrap();
+}
+
+/// Waits for a peer that greets first.
+#[derive(Default)]
+struct Guest {
+    is_welcome: bool,
+}
+
+impl Conversation for Guest {
+    type Command = String;
+
+    fn on_open(&mut self, _: Instant, _: &mut Out) {
+        self.is_welcome = false;
+    }
+
+    fn on_text(&mut self, text: &str, _: Instant, _: &mut Out) {
+        self.is_welcome |= text == "welcome";
+    }
+
+    fn on_command(&mut self, command: String, _: Instant, out: &mut Out) {
+        out.send(command);
+    }
+
+    fn is_ready(&self) -> bool {
+        self.is_welcome
+    }
+
+    fn on_end(&mut self, _: Instant) {}
+}
+
+async fn wait_for_state(link: &Link<String>, expected: impl Fn(&LinkState) -> bool) -> LinkState {
+    loop {
+        let state = link.state();
+        if expected(&state) {
+            return state;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn link_refuses_commands_until_the_handshake_is_complete() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let stop = CancellationToken::new();
+    let (link, background) = link(settings(&listener), |_| Guest::default());
+    let running = tokio::spawn(background.run(host(&stop)));
+    let mut peer = answering(&listener).await;
+    peer.send(tokio_tungstenite::tungstenite::Message::text("who is there?")).await.unwrap();
+    assert_eq!(link.send("too early".to_owned()).await.unwrap_err().0, "not connected");
+    assert_eq!(link.state(), LinkState::Connecting);
+    peer.send(tokio_tungstenite::tungstenite::Message::text("welcome")).await.unwrap();
+    assert_eq!(link.settled().await, LinkState::Up);
+    link.send("now".to_owned()).await.unwrap();
+    assert_eq!(peer.next().await.unwrap().unwrap().to_string(), "now");
+    stop.cancel();
+    running.await.unwrap();
+}
+
+#[tokio::test]
+async fn silent_peer_is_closed_when_the_handshake_times_out() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let stop = CancellationToken::new();
+    let settings = LinkSettings { handshake_max: Duration::from_millis(1), ..settings(&listener) };
+    let (link, background) = link(settings, |_| Guest::default());
+    let running = tokio::spawn(background.run(host(&stop)));
+    let mut peer = answering(&listener).await;
+    let closed = match peer.next().await {
+        Some(Ok(tokio_tungstenite::tungstenite::Message::Close(Some(frame)))) => frame,
+        other => panic!("expected a close frame, got {other:?}"),
+    };
+    assert_eq!((u16::from(closed.code), closed.reason.as_str()), (1008, "handshake timed out"));
+    drop(peer);
+    let is_down = |state: &LinkState| matches!(state, LinkState::Down { error: Some(_) });
+    let down = wait_for_state(&link, is_down).await;
+    assert_eq!(down, LinkState::Down { error: Some("handshake timed out".to_owned()) });
     stop.cancel();
     running.await.unwrap();
 }

@@ -11,8 +11,9 @@ use std::time::Instant;
 
 use rquickjs::{Context, Ctx, Function, Object, Persistent, Promise, Runtime, Value as JsValue};
 
-use super::guest::{self, Dispatch, Guest, Holder, Owner, kit_function};
+use super::guest::{self, Dispatch, Guest, Holder, Owner, Root, kit_function};
 use super::heap::{Heap, Used};
+use super::poll_counter::PollCounter;
 use super::prelude;
 use super::source::Positions;
 use super::stack;
@@ -21,7 +22,7 @@ use super::total::Share;
 use super::value::Encoded;
 use crate::binding::Registry;
 use crate::limits::Limits;
-use crate::rpc::ErrorObject;
+use crate::rpc::{ErrorObject, Kind};
 
 pub(crate) use start::{Arguments, Started};
 
@@ -42,7 +43,7 @@ pub(crate) enum EngineError {
 /// Something whose promise is awaited on behalf of somebody outside.
 pub(crate) struct Watched {
     pub(crate) owner: Owner,
-    pub(crate) promise: Persistent<Promise<'static>>,
+    pub(crate) promise: Root,
     pub(crate) name: String,
     pub(crate) positions: Positions,
     /// For whom functions in the value are handed out.
@@ -86,6 +87,7 @@ pub(crate) struct Engine {
     context: Context,
     runtime: Runtime,
     used: Rc<Used>,
+    pub(crate) poll_counter: Arc<PollCounter>,
 }
 
 impl Engine {
@@ -115,8 +117,9 @@ impl Engine {
         runtime.set_host_promise_rejection_tracker(Some(Box::new(move |ctx, promise, reason, handled| {
             state.track_rejection(&ctx, promise, reason, handled);
         })));
+        let poll_counter = Arc::new(context.with(|ctx| PollCounter::new(&ctx)));
         used.end_turn();
-        Ok(Self { guest, context, runtime, used })
+        Ok(Self { guest, context, runtime, used, poll_counter })
     }
 
     /// Says where the calls of its scripts go.
@@ -189,6 +192,12 @@ impl Engine {
         kit_function(&self.guest.kit(ctx)?, name)
     }
 
+    /// Holds a promise for the session, which sees to it between turns.
+    fn hold<'js>(&self, ctx: &Ctx<'js>, promise: Promise<'js>) -> Result<Root, ErrorObject> {
+        let held = self.guest.roots.hold(ctx, promise);
+        held.map_err(|error| ErrorObject::new(Kind::Internal, error.to_string()))
+    }
+
     pub(super) fn ignore<T>(&self, ctx: &Ctx<'_>, result: rquickjs::Result<T>) {
         if let Err(error) = result
             && error.is_exception()
@@ -200,6 +209,7 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
+        self.poll_counter.detach();
         self.guest.clear();
     }
 }

@@ -1,7 +1,7 @@
 //! What happens until something that runs is over: answers, timers, jobs, and the look at its promise.
 
 use rquickjs::promise::PromiseState;
-use rquickjs::{Ctx, Object, Persistent, Promise, Value as JsValue};
+use rquickjs::{Ctx, Object, Promise, Value as JsValue};
 
 use super::super::guest::{CallAnswer, Holder, Owner, Settlers};
 use super::super::source;
@@ -49,17 +49,20 @@ impl Engine {
 
     /// How a watched promise ended, if it has. A promise inside is awaited in its place.
     pub(crate) fn look_at(&self, ctx: &Ctx<'_>, watched: &mut Watched) -> Look {
-        let Ok(promise) = watched.promise.clone().restore(ctx) else {
+        let Ok(promise) = watched.promise.get::<Promise<'_>>(ctx) else {
             return Look::Pending;
         };
         let outcome = match promise.result::<Object<'_>>() {
             None => return Look::Pending,
             Some(Ok(result)) => match result.get::<_, JsValue<'_>>("value") {
                 Ok(value) if value.is_promise() => match self.wrap(ctx, value) {
-                    Ok(promise) => {
-                        watched.promise = Persistent::save(ctx, promise);
-                        return Look::Again;
-                    }
+                    Ok(promise) => match self.hold(ctx, promise) {
+                        Ok(promise) => {
+                            watched.promise = promise;
+                            return Look::Again;
+                        }
+                        Err(error) => Err(error),
+                    },
                     Err(error) => Err(self.failure(ctx, error, &watched.map())),
                 },
                 Ok(value) => return Look::Over(self.settled(ctx, watched.owner, &value, watched.holder)),

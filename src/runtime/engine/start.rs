@@ -1,10 +1,10 @@
 //! How JavaScript begins to run for somebody: the code of an eval, or a call into a function.
 
 use rquickjs::atom::PredefinedAtom;
-use rquickjs::{Ctx, Function, Object, Persistent, Value as JsValue};
+use rquickjs::{Ctx, Function, Object, Value as JsValue};
 use serde_json::Value;
 
-use super::super::guest::{Holder, Origin, Owner};
+use super::super::guest::{Holder, Origin, Owner, Root};
 use super::super::script::{Code, Refusal, Script};
 use super::super::source::{self, Positions, Prepared};
 use super::super::thrown::SourceMap;
@@ -69,7 +69,7 @@ impl Engine {
         };
         Ok(Started::Waiting(Watched {
             owner,
-            promise: Persistent::save(ctx, promise),
+            promise: self.hold(ctx, promise)?,
             name: source.name.clone(),
             positions,
             holder: Holder::Client,
@@ -149,16 +149,15 @@ impl Engine {
         &self,
         ctx: &Ctx<'_>,
         owner: Owner,
-        function: Persistent<Function<'static>>,
+        function: &Root,
         arguments: &Arguments,
         (origin, holder): (Origin, Holder),
     ) -> Result<Started, ErrorObject> {
         let failed = |_| ErrorObject::new(Kind::Internal, "the function is not of this session");
-        let function = function.restore(ctx).map_err(failed)?;
-        let decoded = self.decode_arguments(ctx, arguments, origin).map_err(|error| {
-            let kind = error.kind.unwrap_or(Kind::InvalidParams);
-            ErrorObject::new(kind, error.message).with("path", error.path)
-        })?;
+        let function: Function<'_> = function.get(ctx).map_err(failed)?;
+        let decoded = self
+            .decode_arguments(ctx, arguments, origin)
+            .map_err(|error| error.into_object(Kind::InvalidParams))?;
         let mut list = rquickjs::function::Args::new(ctx.clone(), decoded.len());
         for argument in decoded {
             list.push_arg(argument).map_err(failed)?;
@@ -167,7 +166,7 @@ impl Engine {
         let name = String::new();
         match function.call_arg::<JsValue<'_>>(list).and_then(|value| self.wrap(ctx, value)) {
             Ok(promise) => {
-                let promise = Persistent::save(ctx, promise);
+                let promise = self.hold(ctx, promise)?;
                 Ok(Started::Waiting(Watched { owner, promise, name, positions, holder }))
             }
             Err(error) => Err(self.failure(ctx, error, &SourceMap { name: &name, positions: &positions })),
@@ -176,6 +175,8 @@ impl Engine {
 }
 
 impl Engine {
+    /// Builds the arguments of a call. The path of an error counts from the parameters of the client's `invoke`, or from
+    /// the list of a handler's arguments.
     fn decode_arguments<'js>(
         &self,
         ctx: &Ctx<'js>,
@@ -191,9 +192,12 @@ impl Engine {
             }
             Arguments::Text(RawPayload::Input(text)) => {
                 let decoded = self.guest.decode_text(ctx, text.get(), origin);
-                decoded.map(|argument| vec![argument]).map_err(|error| error.inside("0"))
+                decoded.map(|argument| vec![argument]).map_err(|error| error.inside("input"))
             }
-            Arguments::Text(RawPayload::Args(list)) => self.guest.decode_list(ctx, list.get(), origin),
+            Arguments::Text(RawPayload::Args(list)) => {
+                let decoded = self.guest.decode_list(ctx, list.get(), origin);
+                decoded.map_err(|error| error.inside("args"))
+            }
         }
     }
 }

@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use rquickjs::{Ctx, Exception, Function, Persistent, Value as JsValue};
+use rquickjs::{Ctx, Exception, Function, Value as JsValue};
 use serde_json::{Map, Value};
 
 use super::super::value::{DecodeError, Decoder, EncodeError, Encoder, Fault, Form, Kit};
 use super::{Callable, Guest, Holder, Origin, kit_function};
 use crate::binding::FunctionSchemas;
+use crate::binding::schema::SchemaSource;
 use crate::rpc::Kind;
 
 /// The number in the reference of a function of the script, `f7` or `host:7`.
@@ -58,7 +59,7 @@ impl Guest {
         };
         let identify = kit("identify").map_err(unusable)?;
         let number: u64 = identify.call((function.clone(),)).map_err(unusable)?;
-        let callable = Callable::Script(number, Persistent::save(ctx, function));
+        let callable = Callable::Script(number, self.roots.hold(ctx, function).map_err(unusable)?);
         let id = self.functions.borrow_mut().hand_out(holder, callable);
         let id = id.ok_or_else(|| EncodeError::new(Fault::TooManyRefs))?;
         let id = match holder {
@@ -140,9 +141,14 @@ impl Guest {
         }
     }
 
-    /// A reference may say what it takes and gives; calls of it are checked.
+    /// A reference may say what it takes and gives; calls of it are checked. What it said first stays, so that a
+    /// reference that is sent often is compiled once.
     fn note_schemas(&self, key: &str, fields: &Map<String, Value>) -> Result<(), DecodeError> {
-        let schemas = FunctionSchemas::compile(&Value::Object(fields.clone()))
+        if self.import_schemas.borrow().contains_key(key) {
+            return Ok(());
+        }
+        let budget = self.schema_budget.borrow();
+        let schemas = FunctionSchemas::compile(fields, SchemaSource::Client(&budget))
             .map_err(|error| DecodeError { message: error.message, path: error.path, kind: None })?;
         if !schemas.is_empty() {
             self.import_schemas.borrow_mut().insert(key.to_owned(), Arc::new(schemas));
@@ -161,7 +167,7 @@ impl Guest {
             && let Some(number) = key.strip_prefix("host:").and_then(|number| number.parse().ok())
             && let Some(Callable::Script(_, function)) = self.functions.borrow().get(Holder::Host, number)
         {
-            return function.restore(ctx);
+            return function.get(ctx);
         }
         {
             let mut imports = self.imports.borrow_mut();

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use rquickjs::{Function, Persistent};
+use super::roots::Root;
 
 /// Who holds a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -20,7 +20,7 @@ pub(crate) enum Holder {
 #[derive(Clone)]
 pub(crate) enum Callable {
     /// A function of the script; the number is the prelude's name for it.
-    Script(u64, Persistent<Function<'static>>),
+    Script(u64, Root),
     /// A function that a handler gave away.
     Native(u64),
     /// A function of the client that travels back to it.
@@ -89,6 +89,11 @@ impl Functions {
     /// The function of that id, if that holder has it.
     pub(crate) fn get(&self, holder: Holder, id: u64) -> Option<Callable> {
         self.entries.get(&id).filter(|entry| entry.holder == holder).map(|entry| entry.callable.clone())
+    }
+
+    /// Whether the function of that id is still held.
+    pub(crate) fn holds(&self, id: u64) -> bool {
+        self.entries.contains_key(&id)
     }
 
     /// Gives back `count` sendings; what is then held by nobody is returned, to be dropped by the caller.

@@ -10,6 +10,7 @@ mod exchange;
 mod functions;
 mod host;
 mod outgoing;
+mod roots;
 mod timers;
 
 use std::cell::{Cell, RefCell};
@@ -22,6 +23,7 @@ use rquickjs::{Object, Persistent, Value as JsValue};
 
 use super::meter::Meter;
 use super::total::MemoryTotal;
+use crate::binding::schema::SchemaBudget;
 use crate::binding::{FunctionPlace, FunctionSchemas, Registry};
 use crate::limits::Limits;
 
@@ -30,6 +32,7 @@ pub(crate) use console::{Console, ConsoleLine};
 pub(crate) use exchange::function_number;
 pub(crate) use functions::{Callable, Functions, Holder};
 pub(crate) use host::{install, kit_function};
+pub(crate) use roots::{Root, Roots};
 pub(crate) use timers::Timers;
 
 /// For whom JavaScript runs, so that each pays for its own calls and has its own console lines.
@@ -72,6 +75,8 @@ pub(crate) struct Guest {
     pub(crate) import_schemas: RefCell<HashMap<String, Arc<FunctionSchemas>>>,
     /// What functions of the script that were handed out are to take and give.
     pub(crate) export_schemas: RefCell<HashMap<u64, Arc<FunctionSchemas>>>,
+    /// What the schemas of the client's functions are charged to.
+    pub(crate) schema_budget: RefCell<SchemaBudget>,
     /// Of these, the ones that the collector dropped, with how often they were received.
     pub(crate) dropped: RefCell<Vec<(String, u64)>>,
     /// The number of the connection, which keeps the references of different ones apart.
@@ -83,6 +88,8 @@ pub(crate) struct Guest {
     pub(crate) has_shadows: Cell<bool>,
     /// Where calls of the script go.
     pub(crate) dispatch: RefCell<Option<Rc<Dispatch>>>,
+    /// What the session holds of the context.
+    pub(crate) roots: Rc<Roots>,
     pub(crate) rejections: RefCell<Vec<Rejection>>,
     pub(crate) kit: RefCell<Option<Persistent<Object<'static>>>>,
     pub(crate) epoch: Instant,
@@ -107,12 +114,14 @@ impl Guest {
             imports: RefCell::default(),
             import_schemas: RefCell::default(),
             export_schemas: RefCell::default(),
+            schema_budget: RefCell::new(SchemaBudget::new(0)),
             dropped: RefCell::default(),
             attachment: Cell::new(0),
             client_bindings: RefCell::default(),
             owner: Cell::new(Owner::Nobody),
             has_shadows: Cell::new(false),
             dispatch: RefCell::new(None),
+            roots: Rc::default(),
             rejections: RefCell::default(),
             kit: RefCell::new(None),
             epoch: Instant::now(),
@@ -142,6 +151,19 @@ impl Guest {
         }
     }
 
+    /// The connection is over: its functions can no longer be called, so that their schemas go.
+    pub(crate) fn drop_client_schemas(&self) {
+        self.import_schemas.take();
+        self.client_bindings.take();
+        self.drop_stale_schemas();
+    }
+
+    /// Drops the schemas of functions of the script that are not held any more.
+    fn drop_stale_schemas(&self) {
+        let functions = self.functions.borrow();
+        self.export_schemas.borrow_mut().retain(|id, _| functions.holds(*id));
+    }
+
     /// How many functions are known across the border, both ways.
     pub(crate) fn references(&self) -> usize {
         let functions = self.functions.borrow();
@@ -151,6 +173,7 @@ impl Guest {
     /// Lets go of everything that lives in the context, which is about to be freed.
     pub(crate) fn clear(&self) {
         self.calls.take();
+        self.roots.close();
         self.functions.borrow_mut().clear();
         self.rejections.take();
         self.kit.take();

@@ -181,10 +181,7 @@ impl Guest {
                 CallValue::Tree(value) => self.decode(ctx, &value, origin),
                 CallValue::Text(text) => self.decode_text(ctx, text.get(), origin),
             };
-            decoded.map_err(|error| {
-                ErrorObject::new(error.kind.unwrap_or(Kind::InvalidOutput), error.message)
-                    .with("path", error.path)
-            })
+            decoded.map_err(|error| error.into_object(Kind::InvalidOutput))
         });
         match decoded {
             Ok(value) => resolve.call((value,)),
@@ -248,6 +245,9 @@ impl Guest {
 
     /// The binding that a function goes to may say what it is to take and give.
     fn note_places(&self, reach: &Reach, input: &Value) {
+        if self.export_schemas.borrow().len() >= 2 * self.limits.references_max {
+            self.drop_stale_schemas();
+        }
         let client = self.client_bindings.borrow();
         let places = match reach {
             Reach::Server(number) => self.registry.at(*number).map(|binding| binding.places.as_slice()),

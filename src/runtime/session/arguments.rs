@@ -3,12 +3,13 @@
 
 use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::super::engine::Arguments;
 use super::super::value::Encoded;
 use super::Session;
 use super::invokes::CalledBy;
-use crate::binding::{FunctionSchemas, invalid};
+use crate::binding::{FunctionSchemas, invalid, tags};
 use crate::observe;
 use crate::rpc::{ErrorObject, Kind};
 use crate::scomp::methods::{Payload, RawPayload};
@@ -40,7 +41,9 @@ impl Session {
             let message = "the requests in flight take too many bytes";
             return Err(ErrorObject::new(Kind::Busy, message).with("retryAfterMs", BUDGET_RETRY_MS));
         }
-        Ok(match payload.parse()? {
+        let payload = payload.parse()?;
+        tags::check_payload(&payload)?;
+        Ok(match payload {
             Payload::Input(input) => vec![input],
             Payload::Args(arguments) => arguments,
         })
@@ -54,25 +57,44 @@ impl Session {
         arguments: &Arguments,
     ) -> Option<ErrorObject> {
         let schema = schemas?.input.as_ref()?;
-        let parsed = match arguments {
-            Arguments::Trees(_) => None,
-            Arguments::Text(RawPayload::Input(text)) => {
-                Some(self.read_tree(text, Kind::InvalidParams).map(|input| vec![input]))
-            }
-            Arguments::Text(RawPayload::Args(text)) => {
-                let list = self.read_tree(text, Kind::InvalidParams);
-                Some(list.map(|list| if let Value::Array(items) = list { items } else { vec![list] }))
-            }
-        };
-        let arguments = match (&parsed, arguments) {
-            (Some(Ok(parsed)), _) => parsed,
-            (Some(Err(error)), _) => return Some(error.clone()),
-            (None, Arguments::Trees(trees)) => trees,
-            (None, Arguments::Text(_)) => return None,
+        let parsed;
+        let arguments = match arguments {
+            Arguments::Trees(trees) => trees,
+            Arguments::Text(payload) => match self.read_checked(payload) {
+                Ok(trees) => {
+                    parsed = trees;
+                    &parsed
+                }
+                Err(error) => return Some(error),
+            },
         };
         let [argument] = arguments.as_slice() else { return None };
-        let failures = schema.check(argument).err()?;
-        Some(invalid(Kind::InvalidInput, reference, "input", &failures))
+        let error = schema.check(argument).err()?;
+        Some(invalid(Kind::InvalidInput, reference, "input", &error))
+    }
+
+    /// Makes values of arguments for the time of a check, and refuses malformed tags in them.
+    fn read_checked(&self, payload: &RawPayload) -> Result<Vec<Value>, ErrorObject> {
+        let (RawPayload::Input(text) | RawPayload::Args(text)) = payload;
+        let value = self.read_tree(text, Kind::InvalidParams)?;
+        let payload = match (payload, value) {
+            (RawPayload::Args(_), Value::Array(arguments)) => Payload::Args(arguments),
+            (_, input) => Payload::Input(input),
+        };
+        tags::check_payload(&payload)?;
+        Ok(match payload {
+            Payload::Input(input) => vec![input],
+            Payload::Args(arguments) => arguments,
+        })
+    }
+
+    /// Makes a value of a text of the client, if it is not larger than a session may be.
+    pub(super) fn read_tree(&self, text: &RawValue, kind: Kind) -> Result<Value, ErrorObject> {
+        let max = self.parts.limits.memory_bytes_max;
+        if Shape::of(text.get()).tree_bytes > max {
+            return Err(ErrorObject::new(kind, format!("the value takes more than {max} bytes in memory")));
+        }
+        serde_json::from_str(text.get()).map_err(|error| ErrorObject::new(kind, error.to_string()))
     }
 }
 
@@ -93,5 +115,5 @@ pub(super) fn check_result(schemas: Option<&FunctionSchemas>, value: &Encoded) -
             schema.check(&value)
         }
     };
-    checked.map_err(|failures| invalid(Kind::InvalidOutput, "the function", "output", &failures))
+    checked.map_err(|error| invalid(Kind::InvalidOutput, "the function", "output", &error))
 }

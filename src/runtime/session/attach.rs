@@ -7,6 +7,7 @@ use super::inbox::{Attachment, ClientBinding, EventSender};
 use super::turn::Action;
 use super::{Ready, Session};
 use crate::binding::FunctionPlace;
+use crate::binding::schema::SchemaBudget;
 use crate::scomp::link::{Closing, SessionEvent};
 use crate::scomp::names::is_server_called;
 
@@ -15,6 +16,7 @@ pub(crate) struct Live {
     pub(crate) number: u64,
     pub(crate) events_tx: EventSender,
     pub(crate) bindings: HashMap<String, ClientBinding>,
+    pub(crate) schema_budget: SchemaBudget,
 }
 
 impl Session {
@@ -26,16 +28,23 @@ impl Session {
             // A connection that is gone already was detached when the event could not be delivered.
             self.detach(number).await;
         }
-        let Attachment { number, events_tx, bindings } = attachment;
+        self.departing = None;
+        let Attachment { number, events_tx, bindings, schema_budget } = attachment;
         let bindings: HashMap<String, ClientBinding> =
             bindings.into_iter().map(|binding| (binding.declaration.name.clone(), binding)).collect();
-        self.live = Some(Live { number, events_tx, bindings });
+        self.live = Some(Live { number, events_tx, bindings, schema_budget });
         self.introduce_client();
         self.send_waiting_calls().await;
     }
 
+    /// What the client's schemas take.
+    pub(crate) fn schema_bytes(&self) -> u64 {
+        self.live.as_ref().map_or(0, |live| live.schema_budget.used() as u64)
+    }
+
     /// The connection of that number is gone, if it is still the one.
     pub(crate) async fn detach(&mut self, number: u64) {
+        self.departing.take_if(|departing| *departing == number);
         if self.live.as_ref().is_some_and(|live| live.number == number) {
             self.detach_now(number);
         }
@@ -49,6 +58,7 @@ impl Session {
         self.fail_client_calls();
         let held = self.engine.guest.functions.borrow_mut().take_all_of(Holder::Client);
         self.forget(held);
+        self.engine.guest.drop_client_schemas();
     }
 
     /// Tells the world of the script who its client is and which bindings there are now, before anything else runs.
@@ -56,6 +66,7 @@ impl Session {
         if let Some(live) = &self.live {
             let guest = &self.engine.guest;
             guest.attachment.set(live.number);
+            guest.schema_budget.replace(live.schema_budget.clone());
             guest.console.borrow_mut().set_streaming(live.bindings.contains_key("console.write"));
         }
         let client = self.live.iter().flat_map(|live| live.bindings.iter());
@@ -69,21 +80,5 @@ impl Session {
         let names = server.chain(client_names).collect();
         let action = Action::Bindings(names);
         self.ready.push_front(Ready { owner: Owner::Nobody, depth: 0, action });
-    }
-
-    /// The JavaScript world is replaced: everything in it ends.
-    pub(crate) async fn drop_world(&mut self) {
-        self.watches.take();
-        self.ready.clear();
-        self.keys.clear();
-        for call in std::mem::take(&mut self.server_calls).into_values() {
-            call.cancel();
-        }
-        let imports = self.engine.guest.imports.take();
-        for (key, count) in imports {
-            if let Some(reference) = self.own_reference(&key) {
-                self.emit(SessionEvent::Release { reference, count }).await;
-            }
-        }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::super::meter::Stop;
 use super::evals::Requester;
 use super::{Session, SessionInfo};
-use crate::binding::{search, typescript};
+use crate::binding::{search, tags, typescript};
 use crate::rpc::{ErrorObject, Id, Kind};
 use crate::scomp::declaration::Declaration;
 use crate::scomp::link::Closing;
@@ -89,22 +89,25 @@ type Outcome = Result<Value, ErrorObject>;
 impl Session {
     /// Serves a control binding; `None` when the name is not one of them.
     pub(crate) async fn control(&mut self, connection: u64, name: &str, input: &str) -> Option<Outcome> {
-        if is_control(name) && input.len() > INPUT_BYTES_MAX {
-            return Some(Err(wrong_input(name, "", &format!("expected at most {INPUT_BYTES_MAX} bytes"))));
+        if !is_control(name) {
+            return None;
         }
+        let input = match read_input(name, input) {
+            Ok(input) => input,
+            Err(error) => return Some(Err(error)),
+        };
         Some(match name {
-            "session.cancel" => match read::<CancelInput>(name, input) {
+            "session.cancel" => match read::<CancelInput>(name, &input) {
                 Ok(CancelInput { eval_id: Some(id) }) if !(id.is_i64() || id.is_u64() || id.is_string()) => {
                     Err(wrong_input(name, "/evalId", "expected an integer or a string"))
                 }
                 Ok(cancel) => self.cancel(connection, cancel.eval_id.as_ref()).await,
                 Err(error) => Err(error),
             },
-            "bindings.search" => read::<SearchInput>(name, input).map(|search| self.search(&search.query)),
-            _ => match (is_control(name), read::<NoInput>(name, input)) {
-                (false, _) => return None,
-                (true, Err(error)) => Err(error),
-                (true, Ok(NoInput {})) => self.plain_control(name).await,
+            "bindings.search" => read::<SearchInput>(name, &input).map(|search| self.search(&search.query)),
+            _ => match read::<NoInput>(name, &input) {
+                Ok(NoInput {}) => self.plain_control(name).await,
+                Err(error) => Err(error),
             },
         })
     }
@@ -112,7 +115,10 @@ impl Session {
     async fn plain_control(&mut self, name: &str) -> Outcome {
         match name {
             "session.info" => Ok(self.describe()),
-            "session.reset" => self.reset().await,
+            "session.reset" => {
+                self.reset().await;
+                Ok(Value::Null)
+            }
             "session.close" => {
                 self.end(Closing::ByClient);
                 Ok(Value::Null)
@@ -151,7 +157,7 @@ impl Session {
             running: self.evals.running.is_some(),
             evals_queued: self.evals.queued(),
             evals_done: self.evals.done,
-            memory_bytes: self.engine.memory_bytes(),
+            memory_bytes: self.engine.memory_bytes() + self.schema_bytes(),
             cpu_ms: u64::try_from(self.cpu_total.as_millis()).unwrap_or(u64::MAX),
             calls_in_flight: guest.calls.borrow().waiting(),
             timers: guest.timers.borrow().len(),
@@ -166,25 +172,6 @@ impl Session {
         info["principal"] = json!(self.parts.scope.principal.name);
         info["limits"] = json!(*self.parts.limits);
         info
-    }
-
-    async fn reset(&mut self) -> Outcome {
-        let error = ErrorObject::new(Kind::Cancelled, "the session was reset");
-        self.drop_queued(|_| true, &error).await;
-        if self.in_turn.is_some() {
-            self.reset_requested = true;
-            self.engine.guest.meter.request_stop(Stop::Cancelled);
-            return Ok(Value::Null);
-        }
-        self.reset_now().await;
-        Ok(Value::Null)
-    }
-
-    /// Starts over. Only with an empty JavaScript stack.
-    pub(crate) async fn reset_now(&mut self) {
-        self.reset_requested = false;
-        self.cancel_everything(Stop::Cancelled).await;
-        self.replace_engine().await;
     }
 
     fn search(&self, query: &str) -> Value {
@@ -205,8 +192,18 @@ impl Session {
     }
 }
 
-fn read<T: for<'de> Deserialize<'de>>(name: &str, input: &str) -> Result<T, ErrorObject> {
-    serde_json::from_str(input).map_err(|error| wrong_input(name, "", &error.to_string()))
+/// Makes a value of the input; it is short, and its tags are well formed.
+fn read_input(name: &str, text: &str) -> Result<Value, ErrorObject> {
+    if text.len() > INPUT_BYTES_MAX {
+        return Err(wrong_input(name, "", &format!("expected at most {INPUT_BYTES_MAX} bytes")));
+    }
+    let input = serde_json::from_str(text).map_err(|error| wrong_input(name, "", &error.to_string()))?;
+    tags::check(&input).map_err(|error| error.into_object(Kind::InvalidParams, "/input"))?;
+    Ok(input)
+}
+
+fn read<T: for<'de> Deserialize<'de>>(name: &str, input: &Value) -> Result<T, ErrorObject> {
+    T::deserialize(input).map_err(|error| wrong_input(name, "", &error.to_string()))
 }
 
 fn wrong_input(name: &str, path: &str, message: &str) -> ErrorObject {

@@ -16,10 +16,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::engine::{Engine, EngineError};
 use super::super::guest::{Asked, CallAnswer, CallValue, Origin, Owner, Reach};
+use super::super::shard::Shard;
 use super::super::spare::{self, Need};
 use super::super::total::MemoryTotal;
 use crate::binding::{Binding, Call, Caller, FunctionRef, HostLink, Natives, Registry, SessionScope};
-use crate::limits::Limits;
+use crate::limits::{DURATION_MAX, Limits};
 use crate::rpc::{ErrorObject, Kind};
 use crate::scomp::methods::Payload;
 
@@ -36,6 +37,8 @@ pub(crate) enum Pending {
 
 /// Sends the calls of a script on their way.
 pub(crate) struct Dispatcher {
+    /// Where the session lives; absent elsewhere than on a shard.
+    pub(crate) shard: Option<Shard>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) scope: Arc<SessionScope>,
     pub(crate) limits: Arc<Limits>,
@@ -60,6 +63,10 @@ impl Dispatcher {
 
     /// Takes a call; an answer that is there at once is returned.
     pub(crate) fn dispatch(&self, asked: Asked) -> Option<CallAnswer> {
+        if self.shard.as_ref().is_some_and(Shard::is_retired) {
+            // The client is gone and the session lost: a call would act for a session that does not exist any more.
+            return Some((Err(ErrorObject::new(Kind::SessionClosed, "the session is lost")), Origin::Host));
+        }
         let depth = self.depth.get() + 1;
         if depth > self.limits.invoke_depth_max {
             let message = format!("invokes are nested deeper than {}", self.limits.invoke_depth_max);
@@ -74,7 +81,8 @@ impl Dispatcher {
                 let Payload::Input(input) = asked.payload else {
                     return None;
                 };
-                let call = self.call(&binding, depth, asked.functions);
+                let mut call = self.call(&binding, depth, asked.functions);
+                call.script_call = Some(asked.call);
                 let cancel = call.cancel.clone();
                 let work = Box::pin(binding.invoke(input, call, Caller::Script));
                 self.start(asked.call, asked.owner, work, cancel)
@@ -97,7 +105,8 @@ impl Dispatcher {
         let Some(function) = self.natives.get(number) else {
             return Some((Err(ErrorObject::new(Kind::UnknownRef, "the function is gone")), Origin::Host));
         };
-        let call = self.native_call(depth, asked.functions);
+        let mut call = self.native_call(depth, asked.functions);
+        call.script_call = Some(asked.call);
         let cancel = call.cancel.clone();
         let arguments = match asked.payload {
             Payload::Args(arguments) => Value::Array(arguments),
@@ -128,6 +137,8 @@ impl Dispatcher {
     /// What a handler of `binding` is told of a call.
     pub(crate) fn call(&self, binding: &Binding, depth: u32, functions: Vec<String>) -> Call {
         let timeout = binding.timeout.unwrap_or(Duration::from_millis(self.limits.binding_ms_max));
+        // A declaration may name any number.
+        let timeout = timeout.min(DURATION_MAX);
         self.new_call(timeout, depth, functions)
     }
 
@@ -144,6 +155,7 @@ impl Dispatcher {
             cancel: CancellationToken::new(),
             depth,
             eval_id: self.eval_id.borrow().clone(),
+            script_call: None,
             link: self.link.clone(),
             natives: self.natives.clone(),
             functions: functions.into_iter().map(hold).collect(),

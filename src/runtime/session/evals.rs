@@ -11,9 +11,8 @@ use serde_json::{Value, json};
 use super::super::engine::Source;
 use super::super::guest::{ConsoleLine, Holder, Owner, function_number};
 use super::super::meter::Stop;
-use super::super::source;
-use super::super::spare::Need;
 use super::super::value::Encoded;
+use super::clock::WallClock;
 use super::keys::Found;
 use super::turn::Action;
 use super::{Ready, Session};
@@ -51,8 +50,7 @@ pub(crate) struct Running {
     /// How it was asked for, without the code and its name.
     pub(crate) params: EvalParams,
     pub(crate) started: Instant,
-    pub(crate) wall_deadline: Instant,
-    pub(crate) wall_max: Duration,
+    pub(crate) clock: WallClock,
     pub(crate) cpu: Duration,
     /// Set when it is to end as soon as the JavaScript stack is empty.
     pub(crate) stop_requested: Option<Stop>,
@@ -181,12 +179,15 @@ impl Session {
     }
 
     pub(crate) fn start_next_eval(&mut self) -> Option<Ready> {
+        if self.outbox.holds_lines() {
+            // Or a client that does not answer would have the lines of all its evals kept here.
+            return None;
+        }
         let Queued { requesters, mut params, .. } = self.evals.queue.pop_front()?;
         self.evals.next += 1;
         let number = self.evals.next;
         let now = Instant::now();
-        let asked = params.timeout_ms.map_or(Duration::MAX, Duration::from_millis);
-        let wall_max = asked.min(self.parts.limits.wall_max());
+        let asked = params.timeout_ms.map(Duration::from_millis);
         let source = Rc::new(Source {
             code: std::mem::take(&mut params.code),
             name: params.name.take().unwrap_or_else(|| format!("eval-{number}.js")),
@@ -202,8 +203,7 @@ impl Session {
             source: Rc::clone(&source),
             params,
             started: now,
-            wall_deadline: now + wall_max,
-            wall_max,
+            clock: WallClock::start(now, self.parts.limits.wall_max(), asked),
             cpu: Duration::ZERO,
             stop_requested: None,
         });
@@ -241,12 +241,13 @@ impl Session {
         if !running.requesters.iter().any(|requester| Some(requester.connection) == connection) {
             self.take_back_functions(handed);
         }
-        if let Some((last, others)) = running.requesters.split_last() {
-            for requester in others {
-                self.answer(requester, answer.clone()).await;
+        let mut requesters = running.requesters;
+        if let Some(last) = requesters.pop() {
+            for requester in requesters {
+                self.answer_in_order(requester, answer.clone()).await;
             }
             // It may be megabytes, and nearly always there is only one who waits for it.
-            self.answer(last, answer).await;
+            self.answer_in_order(last, answer).await;
         }
     }
 
@@ -287,14 +288,19 @@ impl Session {
                 };
                 format!("InternalError: out of memory: {whose} used more than {max} bytes")
             }
-            Stop::Wall => format!("the script took longer than {} ms", running.wall_max.as_millis()),
+            Stop::Quota => "the CPU quota is overdrawn".to_owned(),
+            Stop::Wall => {
+                let max = running.clock.exceeded(Instant::now());
+                format!("the script took longer than {} ms", max.as_millis())
+            }
             Stop::Cancelled => "the eval was cancelled".to_owned(),
             Stop::Closed => "the session was closed".to_owned(),
         };
         self.abandon_calls_of(owner).await;
         // What it left rejected went down with it.
         drop(self.engine.guest.rejections.take());
-        self.finish_eval(Err(ErrorObject::new(reason.kind(), message)), &[]).await;
+        let error = self.stop_error(reason, message);
+        self.finish_eval(Err(error), &[]).await;
     }
 
     /// Ends the running eval now, or as soon as the JavaScript stack is empty.
@@ -326,47 +332,6 @@ impl Session {
             self.finish_eval(Err(ErrorObject::new(Kind::Deadlock, message)), &[]).await;
         }
         stuck
-    }
-
-    /// Makes room after the memory limit, with a fresh world if there is no other way.
-    async fn recover(&mut self, running: &Running, error: ErrorObject) -> ErrorObject {
-        let declared = source::declared_names(&running.source.code);
-        let is_lost = Rc::new(std::cell::Cell::new(false));
-        let action = Action::Recover { declared, is_lost: Rc::clone(&is_lost) };
-        let ready = Ready { owner: Owner::Nobody, depth: 0, action };
-        let was_relieving = std::mem::replace(&mut self.relieving, true);
-        Box::pin(self.perform(ready)).await;
-        self.relieving = was_relieving;
-        if is_lost.get() && self.replace_engine().await { error.with("sessionLost", true) } else { error }
-    }
-
-    /// A turn has left more than the server's memory for sessions allows: what can be freed is freed, and if that is not
-    /// enough the session starts over. Without this each turn of each session could take a little more.
-    pub(crate) async fn relieve(&mut self) {
-        self.relieving = true;
-        let is_lost = Rc::new(std::cell::Cell::new(false));
-        let action = Action::Recover { declared: Vec::new(), is_lost: Rc::clone(&is_lost) };
-        Box::pin(self.perform(Ready { owner: Owner::Nobody, depth: 0, action })).await;
-        if is_lost.get() {
-            self.cancel_everything(Stop::Memory).await;
-            self.replace_engine().await;
-        }
-        self.relieving = false;
-    }
-
-    /// Starts over with a fresh context; `false` when there is no room even for that.
-    pub(crate) async fn replace_engine(&mut self) -> bool {
-        let Ok(engine) = self.dispatcher.make_engine(Need::Replacement) else {
-            self.end(crate::scomp::link::Closing::Fault);
-            return false;
-        };
-        self.drop_world().await;
-        let (old, new) = (&self.engine.guest, &engine.guest);
-        new.functions.borrow_mut().go_on_from(&old.functions.borrow());
-        new.calls.borrow_mut().go_on_from(&old.calls.borrow());
-        self.engine = Rc::new(engine);
-        self.introduce_client();
-        true
     }
 
     /// Answers a request, if its connection is still the one that holds the session.

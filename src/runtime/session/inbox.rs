@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::binding::FunctionPlace;
-use crate::binding::schema::Schema;
+use crate::binding::schema::{Schema, SchemaBudget};
 use crate::budget::Charge;
 use crate::rpc::{ErrorObject, Kind};
 use crate::scomp::declaration::Declaration;
@@ -37,6 +38,8 @@ pub(crate) enum Inbox {
     CallDone(u64, Result<Value, ErrorObject>),
     /// A request of the client to a server binding is done.
     InvokeDone(u64, Result<Value, ErrorObject>),
+    /// The handler that made this call to the client stopped waiting for it.
+    CallWithdrawn(u64),
     /// The session is to end.
     End(Closing),
     /// How is it doing?
@@ -78,6 +81,8 @@ pub struct ClientBinding {
     pub output: Option<Schema>,
     /// Where typed functions stand in the input.
     pub places: Vec<FunctionPlace>,
+    /// How long a call may take, if the declaration says so.
+    pub timeout: Option<Duration>,
 }
 
 /// A connection that holds a session.
@@ -89,6 +94,8 @@ pub(crate) struct Attachment {
     pub(crate) events_tx: EventSender,
     /// What the client declared.
     pub(crate) bindings: Vec<ClientBinding>,
+    /// What its schemas are charged to.
+    pub(crate) schema_budget: SchemaBudget,
 }
 
 /// The way from a session to its connection, with the bytes on it counted.
@@ -170,7 +177,12 @@ impl SessionHandle {
     pub async fn inspect(&self) -> Option<SessionInfo> {
         let (info_tx, info_rx) = oneshot::channel();
         self.inbox_tx.send(Inbox::Inspect(info_tx)).await.ok()?;
-        info_rx.await.ok()
+        tokio::select! {
+            biased;
+            info = info_rx => info.ok(),
+            // A message that slips in while the session ends is neither answered nor dropped: this handle keeps it.
+            () = self.inbox_tx.closed() => None,
+        }
     }
 
     /// Whether the session is gone.

@@ -12,7 +12,9 @@ use super::super::engine::{Arguments, Settled};
 use super::super::guest::{Callable, Holder, Origin, Owner, function_number};
 use super::super::meter::Stop;
 use super::arguments::{Given, check_result};
-use super::calls::{Waiter, scope_functions};
+use super::calls::scope_functions;
+use super::client_calls::Waiter;
+use super::clock::WallClock;
 use super::evals::Requester;
 use super::turn::Action;
 use super::{Inbox, Ready, Session};
@@ -28,7 +30,14 @@ pub(crate) enum CalledBy {
     /// The client, with this request.
     Client(Requester),
     /// A handler.
-    Handler(oneshot::Sender<Result<Value, ErrorObject>>),
+    Handler(HandlerReply),
+}
+
+/// Where the answer to a handler goes.
+pub(crate) struct HandlerReply {
+    pub(crate) reply_tx: oneshot::Sender<Result<Value, ErrorObject>>,
+    /// The script's call that the handler serves, if it serves one.
+    pub(crate) script_call: Option<u64>,
 }
 
 /// A function of the script at work.
@@ -37,7 +46,7 @@ pub(crate) struct Invocation {
     /// What it is to give.
     schemas: Option<Arc<FunctionSchemas>>,
     pub(crate) cpu: Duration,
-    pub(crate) deadline: Instant,
+    pub(crate) clock: WallClock,
     pub(crate) depth: u32,
 }
 
@@ -48,15 +57,15 @@ pub(crate) struct ServerInvoke {
 }
 
 impl Session {
-    /// The connection passes a message of its client on.
-    pub(crate) async fn accept_command(&mut self, command: SessionCommand, charge: Charge) {
-        let connection = self.live.as_ref().map_or(0, |live| live.number);
+    /// The connection of that number passes a message of its client on, and is charged for it.
+    pub(crate) async fn accept_command(&mut self, connection: u64, command: SessionCommand, charge: Charge) {
         match command {
             SessionCommand::Eval { request, params } => {
                 self.accept_eval(Requester { connection, id: request, charge }, params).await;
             }
             SessionCommand::Invoke { request, target, payload } => {
                 let by = CalledBy::Client(Requester { connection, id: request, charge });
+                // Malformed tags are found where the text is read, so that it is read once.
                 if let Some(error) = self.too_deep(&payload) {
                     return self.reply(by, Err(error)).await;
                 }
@@ -64,7 +73,7 @@ impl Session {
                 let depth = self.client_calls.values().map(|call| call.depth).max().unwrap_or(0) + 1;
                 self.invoke(by, target, Arguments::Text(payload), depth).await;
             }
-            SessionCommand::Answer { call, outcome } => self.accept_answer(call, outcome, charge),
+            SessionCommand::Answer { call, outcome } => self.accept_answer(call, outcome, charge).await,
             SessionCommand::Release { reference, count } => {
                 let id = reference.strip_prefix('f').and_then(|id| id.parse().ok());
                 let gone = id.and_then(|id| {
@@ -85,12 +94,13 @@ impl Session {
 
     /// A handler calls back.
     pub(crate) async fn accept_host(&mut self, request: HostRequest) {
-        let HostRequest { target, payload, depth, reply_tx } = request;
+        let HostRequest { target, payload, depth, script_call, reply_tx } = request;
+        let reply = HandlerReply { reply_tx, script_call };
         let arguments = match payload {
             Payload::Input(input) => vec![input],
             Payload::Args(arguments) => arguments,
         };
-        self.invoke(CalledBy::Handler(reply_tx), target, Arguments::Trees(arguments), depth).await;
+        self.invoke(CalledBy::Handler(reply), target, Arguments::Trees(arguments), depth).await;
     }
 
     async fn invoke(&mut self, by: CalledBy, target: Target, arguments: Arguments, depth: u32) {
@@ -123,7 +133,10 @@ impl Session {
         };
         if let Some(binding) = self.parts.registry.get(&name).cloned() {
             let (input, caller, functions) = self.input_for_handler(&by, input);
-            let call = self.dispatcher.call(&binding, depth, functions);
+            let mut call = self.dispatcher.call(&binding, depth, functions);
+            if let CalledBy::Handler(reply) = &by {
+                call.script_call = reply.script_call;
+            }
             let cancel = call.cancel.clone();
             let number = self.number();
             self.server_invokes.insert(number, ServerInvoke { by, cancel });
@@ -136,14 +149,9 @@ impl Session {
             return;
         }
         match by {
-            CalledBy::Handler(reply_tx) => {
-                self.call_client(
-                    Waiter::Handler(reply_tx),
-                    Target::Binding(name),
-                    Payload::Input(input),
-                    depth,
-                )
-                .await;
+            CalledBy::Handler(reply) => {
+                self.call_client(Waiter::Handler(reply), Target::Binding(name), Payload::Input(input), depth)
+                    .await;
             }
             CalledBy::Client(_) => {
                 let error = ErrorObject::new(Kind::UnknownBinding, format!("no binding {name}"));
@@ -171,31 +179,37 @@ impl Session {
         };
         match (found, by) {
             (Some(Callable::Script(_, function)), by) => {
+                if let Err(exceeded) = self.admit_invocation() {
+                    return self.reply(by, Err(exceeded.into())).await;
+                }
                 let number = self.number();
                 let (origin, holder) = match by {
                     CalledBy::Client(_) => (Origin::Client, Holder::Client),
                     CalledBy::Handler(_) => (Origin::Host, Holder::Host),
                 };
                 let owner = Owner::Invocation(number);
-                let deadline = Instant::now() + self.parts.limits.wall_max();
+                let clock = WallClock::start(Instant::now(), self.parts.limits.wall_max(), None);
                 let schemas = self.schemas_of_function(reference);
-                if let Some(error) = self.refuse_arguments(schemas.as_deref(), reference, &arguments) {
+                let started = Instant::now();
+                let refused = self.refuse_arguments(schemas.as_deref(), reference, &arguments);
+                self.charge_check(None, started.elapsed());
+                if let Some(error) = refused {
                     return self.reply(by, Err(error)).await;
                 }
                 self.invocations
-                    .insert(number, Invocation { by, schemas, cpu: Duration::ZERO, deadline, depth });
+                    .insert(number, Invocation { by, schemas, cpu: Duration::ZERO, clock, depth });
                 let action = Action::Call { owner, function, arguments, origin, holder };
                 self.ready.push_back(Ready { owner, depth, action });
             }
             (Some(Callable::Native(native)), by) => self.invoke_native(by, native, arguments, depth).await,
-            (found @ (Some(Callable::Import(_)) | None), CalledBy::Handler(reply_tx)) => {
+            (found @ (Some(Callable::Import(_)) | None), CalledBy::Handler(reply)) => {
                 let key = match &found {
                     Some(Callable::Import(key)) => key,
                     _ => reference,
                 };
                 // A handler passes trees.
                 let Arguments::Trees(arguments) = arguments else { return };
-                self.call_import(reply_tx, key, arguments, depth).await;
+                self.call_import(reply, key, arguments, depth).await;
             }
             (Some(Callable::Import(_)) | None, by @ CalledBy::Client(_)) => {
                 let error = ErrorObject::new(Kind::UnknownRef, format!("no function {reference}"));
@@ -234,14 +248,8 @@ impl Session {
     }
 
     /// A handler calls a function of the client.
-    async fn call_import(
-        &mut self,
-        reply_tx: oneshot::Sender<Result<Value, ErrorObject>>,
-        key: &str,
-        arguments: Vec<Value>,
-        depth: u32,
-    ) {
-        let waiter = Waiter::Handler(reply_tx);
+    async fn call_import(&mut self, reply: HandlerReply, key: &str, arguments: Vec<Value>, depth: u32) {
+        let waiter = Waiter::Handler(reply);
         match self.own_reference(key) {
             Some(id) => {
                 self.call_client(waiter, Target::Reference(id), Payload::Args(arguments), depth).await
@@ -256,19 +264,21 @@ impl Session {
             return;
         };
         self.engine.guest.calls.borrow_mut().close_account(Owner::Invocation(number));
+        let started = Instant::now();
         let outcome = settled.outcome.and_then(|encoded| {
             check_result(invocation.schemas.as_deref(), &encoded)?;
             Ok(encoded)
         });
+        self.charge_check(None, started.elapsed());
         let internal = |error: serde_json::Error| ErrorObject::new(Kind::Internal, error.to_string());
         match invocation.by {
             CalledBy::Client(requester) => {
                 let answer = outcome.and_then(|value| to_raw_value(&Given { value }).map_err(internal));
                 self.answer(&requester, answer).await;
             }
-            CalledBy::Handler(reply_tx) => {
+            CalledBy::Handler(reply) => {
                 // A handler that was cancelled does not want to know.
-                let _ = reply_tx.send(outcome.and_then(|value| value.into_tree().map_err(internal)));
+                let _ = reply.reply_tx.send(outcome.and_then(|value| value.into_tree().map_err(internal)));
             }
         }
     }
@@ -278,13 +288,13 @@ impl Session {
         let owner = Owner::Invocation(number);
         self.watches.borrow_mut().retain(|watched| watched.owner != owner);
         self.abandon_calls_of(owner).await;
-        let error = ErrorObject::new(reason.kind(), "the function was stopped");
+        let error = self.stop_error(reason, "the function was stopped");
         self.finish_invocation(number, Settled { owner, outcome: Err(error), handed: Vec::new() }).await;
     }
 
     /// Ends calls into the script whose time is over. Only with an empty JavaScript stack.
     pub(crate) async fn expire_invocations(&mut self, now: Instant) {
-        let over = self.invocations.iter().filter(|(_, call)| call.deadline <= now);
+        let over = self.invocations.iter().filter(|(_, call)| call.clock.is_over(now));
         let over: Vec<u64> = over.map(|(number, _)| *number).collect();
         for number in over {
             self.stop_invocation(number, Stop::Wall).await;
@@ -341,9 +351,9 @@ impl Session {
                 });
                 self.answer(&requester, answer).await;
             }
-            CalledBy::Handler(reply_tx) => {
+            CalledBy::Handler(reply) => {
                 // A handler that was cancelled does not want to know.
-                let _ = reply_tx.send(outcome);
+                let _ = reply.reply_tx.send(outcome);
             }
         }
     }
@@ -356,11 +366,17 @@ impl Session {
         }
     }
 
-    /// Ends everything at work, answering whoever waits.
+    /// Ends everything at work or queued, and answers every request.
     pub(crate) async fn cancel_everything(&mut self, reason: Stop) {
         self.stop_eval(reason).await;
         let error = ErrorObject::new(reason.kind(), "the session was closed");
         self.drop_queued(|_| true, &error).await;
+        self.cancel_work(reason, &error).await;
+    }
+
+    /// Ends everything at work, and answers the requests for it; what is queued stays.
+    pub(crate) async fn cancel_work(&mut self, reason: Stop, error: &ErrorObject) {
+        self.stop_eval(reason).await;
         let numbers: Vec<u64> = self.invocations.keys().copied().collect();
         for number in numbers {
             self.stop_invocation(number, reason).await;
@@ -369,6 +385,6 @@ impl Session {
             invoke.cancel.cancel();
             self.reply(invoke.by, Err(error.clone())).await;
         }
-        self.fail_client_calls();
+        self.give_up_client_calls(error).await;
     }
 }

@@ -71,11 +71,21 @@ impl Keys {
         self.entries.remove(key);
     }
 
-    /// Forgets all.
-    pub(crate) fn clear(&mut self) {
-        self.entries.clear();
+    /// Forgets all; returns the functions of the outcomes, which the caller drops when the stack is empty.
+    pub(crate) fn clear(&mut self) -> Vec<Callable> {
         self.order.clear();
         self.bytes = 0;
+        let entries = std::mem::take(&mut self.entries);
+        let functions = entries.into_values().flat_map(|entry| entry.functions);
+        functions.map(|(_, callable)| callable).collect()
+    }
+
+    /// The context of the functions ends; the outcomes stay, so that no keyed eval runs twice. A reference in one is then
+    /// unknown, and is never given to another function.
+    pub(crate) fn drop_functions(&mut self) {
+        for entry in self.entries.values_mut() {
+            entry.functions.clear();
+        }
     }
 
     /// Keeps the outcome of a key that was pending; gives the functions of outcomes that had to go.
@@ -85,7 +95,8 @@ impl Keys {
         answer: &Answer,
         functions: Vec<(String, Callable)>,
     ) -> Vec<Callable> {
-        let Some(entry) = self.entries.get_mut(key) else {
+        let Some(entry) = self.entries.get_mut(key).filter(|entry| matches!(entry.state, State::Pending))
+        else {
             return Vec::new();
         };
         let bytes = match answer {
@@ -152,11 +163,15 @@ impl Session {
         result: &RawValue,
         functions: Vec<(String, Callable)>,
     ) -> Answer {
-        let full = || ErrorObject::new(Kind::TooManyRefs, "too many live function references");
         let mut renewed = HashMap::new();
         for (reference, callable) in functions {
             let id = self.engine.guest.functions.borrow_mut().hand_out(Holder::Client, callable);
-            renewed.insert(reference, format!("f{}", id.ok_or_else(full)?));
+            let Some(id) = id else {
+                let handed: Vec<String> = renewed.into_values().collect();
+                self.take_back_functions(&handed);
+                return Err(ErrorObject::new(Kind::TooManyRefs, "too many live function references"));
+            };
+            renewed.insert(reference, format!("f{id}"));
         }
         let internal = |error: serde_json::Error| ErrorObject::new(Kind::Internal, error.to_string());
         let mut value: Value = serde_json::from_str(result.get()).map_err(internal)?;

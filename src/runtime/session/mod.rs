@@ -7,12 +7,17 @@
 mod arguments;
 mod attach;
 mod calls;
+mod client_calls;
+mod clock;
 mod control;
 mod dispatch;
 mod evals;
 mod inbox;
 mod invokes;
 mod keys;
+mod outbox;
+mod replace;
+mod share;
 mod turn;
 
 use std::cell::{Cell, RefCell};
@@ -21,11 +26,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 
 use super::engine::{Engine, EngineError, Settled};
 use super::guest::Owner;
 use super::meter::Stop;
+use super::poll_counter::Pace;
+use super::shard::{Residence, Shard};
+use super::slices::Contender;
 use super::spare::Need;
 use super::total::MemoryTotal;
 use crate::binding::{HostLink, Natives, Registry, Releases, SessionScope};
@@ -33,11 +41,13 @@ use crate::limits::Limits;
 use crate::observe;
 use crate::scomp::link::{Closing, SessionEvent};
 use attach::Live;
-use calls::{ClientCall, ServerCall};
+use calls::ServerCall;
+use client_calls::ClientCall;
 use dispatch::Dispatcher;
 use evals::Evals;
 use invokes::{Invocation, ServerInvoke};
 use keys::Keys;
+use outbox::Outbox;
 use turn::{Action, Background, Watches};
 
 pub(crate) use control::declarations as control_declarations;
@@ -69,14 +79,19 @@ pub(crate) struct Session {
     inbox_rx: mpsc::Receiver<Inbox>,
     host_rx: mpsc::Receiver<crate::binding::HostRequest>,
     live: Option<Live>,
+    /// A connection that takes no more events. What it sent before it ended may still be on its way here.
+    departing: Option<u64>,
     evals: Evals,
     keys: Keys,
     ready: VecDeque<Ready>,
+    /// Background work that waits for the CPU quota of the principal.
+    deferred: VecDeque<Ready>,
     invocations: HashMap<u64, Invocation>,
     server_calls: HashMap<u64, ServerCall>,
     server_invokes: HashMap<u64, ServerInvoke>,
     client_calls: HashMap<u64, ClientCall>,
     call_deadlines: BTreeSet<(Instant, u64)>,
+    outbox: Outbox,
     next_number: u64,
     background: Background,
     cpu_total: Duration,
@@ -88,7 +103,9 @@ pub(crate) struct Session {
     /// Whether memory is being freed.
     relieving: bool,
     ending: Option<Closing>,
-    /// Last, so that it is dropped last: QuickJS aborts when a value outlives its runtime.
+    /// Absent elsewhere than on a shard.
+    residence: Option<Residence>,
+    /// Last, so that it is dropped last. Values of the context that others hold end with it; see `guest::roots`.
     engine: Rc<Engine>,
 }
 
@@ -97,7 +114,9 @@ impl Session {
     pub(crate) fn new(parts: SessionParts) -> Result<(Self, SessionHandle), EngineError> {
         let (inbox_tx, inbox_rx) = mpsc::channel(inbox::INBOX_QUEUED_MAX);
         let (requests_tx, host_rx) = mpsc::channel(inbox::INBOX_QUEUED_MAX);
+        let shard = Shard::current();
         let dispatcher = Rc::new(Dispatcher {
+            shard: shard.clone(),
             registry: Arc::clone(&parts.registry),
             scope: Arc::clone(&parts.scope),
             limits: Arc::clone(&parts.limits),
@@ -109,8 +128,12 @@ impl Session {
             pending: RefCell::default(),
         });
         let engine = Rc::new(dispatcher.make_engine(Need::Another)?);
+        let account = &parts.scope.principal.account;
+        let residence = shard
+            .map(|shard| shard.register(Arc::clone(account), &inbox_tx, Arc::clone(&engine.poll_counter)));
         let handle = SessionHandle { inbox_tx: inbox_tx.clone() };
         let session = Self {
+            outbox: Outbox::new(parts.limits.client_calls_open_max),
             keys: Keys::new(parts.limits.keyed_outcomes_max, parts.limits.keyed_bytes_max),
             background: Background::new(
                 Instant::now(),
@@ -125,7 +148,9 @@ impl Session {
             inbox_rx,
             host_rx,
             live: None,
+            departing: None,
             ready: VecDeque::new(),
+            deferred: VecDeque::new(),
             invocations: HashMap::new(),
             server_calls: HashMap::new(),
             server_invokes: HashMap::new(),
@@ -138,6 +163,7 @@ impl Session {
             reset_requested: false,
             relieving: false,
             ending: None,
+            residence,
         };
         Ok((session, handle))
     }
@@ -145,12 +171,21 @@ impl Session {
     /// Serves until the session is ended.
     pub(crate) async fn run(mut self) {
         while self.ending.is_none() {
+            if self.is_retired() {
+                self.end(Closing::Fault);
+                break;
+            }
             self.start_pending().await;
             self.take_releases().await;
+            let contender = self.wait_for_share().await;
+            if self.ending.is_some() {
+                break;
+            }
             if let Some(ready) = self.next_ready() {
-                self.perform(ready).await;
+                self.perform(ready, contender).await;
                 continue;
             }
+            drop(contender);
             if self.end_deadlocked_eval().await {
                 continue;
             }
@@ -176,28 +211,6 @@ impl Session {
         }
     }
 
-    fn wake_at(&mut self) -> Option<Instant> {
-        let now = Instant::now();
-        let timers = self.engine.guest.timers.borrow_mut().next_at();
-        let timers = timers.map(|at| {
-            let can_run = self.evals.running.is_some() || !self.background.left(now).is_zero();
-            if can_run { at } else { at.max(self.background.renewed_at()) }
-        });
-        let calls = self.call_deadlines.first().map(|(at, _)| *at);
-        let eval = self.evals.running.as_ref().map(|running| running.wall_deadline);
-        let invocations = self.invocations.values().map(|call| call.deadline).min();
-        [timers, calls, eval, invocations].into_iter().flatten().min()
-    }
-
-    async fn check_deadlines(&mut self) {
-        let now = Instant::now();
-        self.expire_calls(now).await;
-        self.expire_invocations(now).await;
-        if self.evals.running.as_ref().is_some_and(|running| running.wall_deadline <= now) {
-            self.stop_eval(Stop::Wall).await;
-        }
-    }
-
     /// Takes in what has arrived while JavaScript ran.
     async fn drain_inbox(&mut self) {
         while let Ok(message) = self.inbox_rx.try_recv() {
@@ -213,12 +226,14 @@ impl Session {
             Inbox::Attach(attachment) => self.attach(attachment).await,
             Inbox::Detach(number) => self.detach(number).await,
             Inbox::Command(number, command, charge) => {
-                if self.live.as_ref().is_some_and(|live| live.number == number) {
-                    self.accept_command(command, charge).await;
+                let is_live = self.live.as_ref().is_some_and(|live| live.number == number);
+                if is_live || self.departing == Some(number) {
+                    self.accept_command(number, command, charge).await;
                 }
             }
             Inbox::CallDone(call, outcome) => self.finish_server_call(call, outcome),
             Inbox::InvokeDone(number, outcome) => self.finish_server_invoke(number, outcome).await,
+            Inbox::CallWithdrawn(number) => self.give_up_call(number).await,
             Inbox::End(closing) => self.end(closing),
             Inbox::Inspect(info_tx) => {
                 let _ = info_tx.send(self.info());
@@ -228,11 +243,17 @@ impl Session {
 
     /// What to do next with an empty JavaScript stack.
     fn next_ready(&mut self) -> Option<Ready> {
-        if let Some(ready) = self.ready.pop_front() {
-            return Some(ready);
+        while let Some(ready) = self.ready.pop_front() {
+            if !self.is_over_quota(&ready) {
+                return Some(ready);
+            }
+            self.deferred.push_back(ready);
         }
         let now = Instant::now();
-        let in_background = !self.background.left(now).is_zero();
+        let in_background = self.background_wait(now).is_none();
+        if in_background && let Some(ready) = self.deferred.pop_front() {
+            return Some(ready);
+        }
         if (in_background || self.evals.running.is_some())
             && let Some(ready) = self.due_timer(now, in_background)
         {
@@ -251,8 +272,8 @@ impl Session {
         let (timer, owner) = self.engine.guest.timers.borrow_mut().take_due(now)?;
         let owner = self.current_owner(owner);
         if owner == Owner::Nobody && !in_background {
-            // Its eval is over and the budget is used up: it waits until the budget is renewed.
-            let later = self.background.renewed_at();
+            // Its eval is over and the budget or the quota is used up: it waits until there is some again.
+            let later = self.background_wait(now).unwrap_or(now);
             self.engine.guest.timers.borrow_mut().set(timer, later, Owner::Nobody);
             return None;
         }
@@ -272,7 +293,7 @@ impl Session {
     }
 
     /// Runs one turn to its end, in slices, and acts on what it brought.
-    async fn perform(&mut self, ready: Ready) {
+    async fn perform(&mut self, ready: Ready, mut contender: Option<Contender>) {
         let Ready { owner, depth, action } = ready;
         let owner = self.current_owner(owner);
         let (spent, budget) = self.budget_of(owner);
@@ -286,81 +307,34 @@ impl Session {
         self.engine.used().begin_turn();
         guest.meter.begin(spent, budget);
         self.in_turn = Some(owner);
-        let mut go_ahead = None;
+        let (mut counted, mut pace) = (spent, Pace::new());
         let settled = loop {
             observe::slice_ran();
-            if let Some(settled) = super::shard::watched(|| turn.resume()) {
+            if let Some(settled) = super::shard::watched(self.residence.as_ref(), || turn.resume()) {
                 break settled;
             }
-            guest.meter.end_slice();
-            drop(go_ahead.take());
-            go_ahead = self.between_slices().await;
+            let total = guest.meter.end_slice();
+            let took = total.saturating_sub(counted);
+            counted = total;
+            if self.count_cpu(took) {
+                guest.meter.request_stop(Stop::Quota);
+            }
+            contender = Some(self.between_slices(contender).await);
+            if let Some(count) = pace.adapt(took) {
+                self.engine.poll_counter.poll_within(count);
+            }
             guest.meter.resume_slice();
         };
-        drop(go_ahead);
+        drop(contender);
         let total = guest.meter.finish();
         guest.owner.set(Owner::Nobody);
         self.in_turn = None;
         self.engine.used().end_turn();
-        self.charge(owner, spent, total);
+        let is_overdrawn = self.count_cpu(total.saturating_sub(counted));
+        self.set_spent(owner, total);
         self.after_turn(owner, settled, guest.meter.stopped()).await;
-    }
-
-    /// The shard serves the others; then we see what came in for us.
-    async fn between_slices(&mut self) -> Option<OwnedSemaphorePermit> {
-        self.start_pending().await;
-        self.stream_console().await;
-        let go_ahead = super::shard::next_slice().await;
-        self.drain_inbox().await;
-        if self.ending.is_some() {
-            self.engine.guest.meter.request_stop(Stop::Closed);
-        }
-        let now = Instant::now();
-        self.expire_calls(now).await;
-        let deadline = match self.in_turn {
-            Some(Owner::Invocation(number)) => self.invocations.get(&number).map(|call| call.deadline),
-            Some(Owner::Eval(_) | Owner::Nobody) | None => {
-                self.evals.running.as_ref().map(|running| running.wall_deadline)
-            }
-        };
-        if deadline.is_some_and(|deadline| deadline <= now) {
-            self.engine.guest.meter.request_stop(Stop::Wall);
-        }
-        go_ahead
-    }
-
-    fn budget_of(&mut self, owner: Owner) -> (Duration, Duration) {
-        match owner {
-            Owner::Eval(_) => {
-                let spent = self.evals.running.as_ref().map(|running| running.cpu).unwrap_or_default();
-                (spent, self.parts.limits.cpu_max())
-            }
-            Owner::Invocation(number) => {
-                let spent = self.invocations.get(&number).map(|call| call.cpu).unwrap_or_default();
-                (spent, self.parts.limits.cpu_max())
-            }
-            Owner::Nobody => {
-                (Duration::ZERO, self.background.left(Instant::now()).max(Duration::from_millis(5)))
-            }
-        }
-    }
-
-    fn charge(&mut self, owner: Owner, before: Duration, total: Duration) {
-        let used = total.saturating_sub(before);
-        self.cpu_total += used;
-        self.parts.scope.principal.account.charge_cpu(used, Instant::now);
-        match owner {
-            Owner::Eval(_) => {
-                if let Some(running) = &mut self.evals.running {
-                    running.cpu = total;
-                }
-            }
-            Owner::Invocation(number) => {
-                if let Some(call) = self.invocations.get_mut(&number) {
-                    call.cpu = total;
-                }
-            }
-            Owner::Nobody => self.background.charge(total),
+        if is_overdrawn {
+            self.stop_owner(owner, Stop::Quota).await;
         }
     }
 
@@ -380,11 +354,7 @@ impl Session {
             }
         }
         if let Some(reason) = stopped {
-            match self.current_owner(owner) {
-                Owner::Eval(_) => self.stop_eval(reason).await,
-                Owner::Invocation(number) => self.stop_invocation(number, reason).await,
-                Owner::Nobody => {}
-            }
+            self.stop_owner(owner, reason).await;
         }
         if let Some(reason) = self.evals.running.as_ref().and_then(|running| running.stop_requested) {
             self.stop_eval(reason).await;
@@ -416,6 +386,7 @@ impl Session {
         {
             let number = live.number;
             self.detach_now(number);
+            self.departing = Some(number);
         }
     }
 
@@ -434,8 +405,13 @@ impl Session {
         // A server that stops cancels what runs; a client that closes its session knows what it does.
         let reason = if closing == Closing::GoingAway { Stop::Cancelled } else { Stop::Closed };
         self.cancel_everything(reason).await;
+        self.send_held_answers().await;
+        // First, so that the session is gone for a connection on another thread that hears of the end: its directory
+        // entry, with the place in the quota, would otherwise be kept for a resume.
+        self.inbox_rx.close();
         self.emit(SessionEvent::Close(closing)).await;
         self.watches.take();
         self.ready.clear();
+        self.deferred.clear();
     }
 }

@@ -4,10 +4,10 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-use rquickjs::{Function, Persistent};
+use rquickjs::Promise;
 
 use super::super::engine::{Arguments, Engine, Look, Settled, Source, Started, Watched};
-use super::super::guest::{CallAnswer, Callable, Holder, Origin, Owner};
+use super::super::guest::{CallAnswer, Callable, Holder, Origin, Owner, Root};
 use super::super::slice::Turn;
 use crate::budget::Charge;
 use crate::rpc::{ErrorObject, Kind};
@@ -20,13 +20,7 @@ pub(crate) enum Action {
     /// Run the code of an eval.
     Eval { owner: Owner, source: Rc<Source> },
     /// Call a function of the script.
-    Call {
-        owner: Owner,
-        function: Persistent<Function<'static>>,
-        arguments: Arguments,
-        origin: Origin,
-        holder: Holder,
-    },
+    Call { owner: Owner, function: Root, arguments: Arguments, origin: Origin, holder: Holder },
     /// Settle calls that the script waits for; their client is charged until then.
     Settle(Vec<(u64, CallAnswer, Charge)>),
     /// Fire a timer.
@@ -62,7 +56,7 @@ fn run(engine: &Engine, watches: &Watches, action: Action) -> Vec<Settled> {
         let started = match action {
             Action::Eval { owner, source } => Some((owner, engine.start_eval(ctx, owner, &source))),
             Action::Call { owner, function, arguments, origin, holder } => {
-                Some((owner, engine.start_call(ctx, owner, function, &arguments, (origin, holder))))
+                Some((owner, engine.start_call(ctx, owner, &function, &arguments, (origin, holder))))
             }
             Action::Settle(answers) => {
                 for (call, answer, _charge) in answers {
@@ -121,7 +115,7 @@ fn pump(engine: &Engine, ctx: &rquickjs::Ctx<'_>, watches: &Watches, settled: &m
         // Taken out while JavaScript runs: no borrow may be held across a suspension.
         let mut watched = watches.take();
         let main = watched.iter().find(|watched| matches!(watched.owner, Owner::Eval(_)));
-        let main = main.and_then(|main| main.promise.clone().restore(ctx).ok());
+        let main = main.and_then(|main| main.promise.get::<Promise<'_>>(ctx).ok());
         if !has_eval(settled) {
             engine.run_jobs(ctx, main.as_ref());
         }

@@ -17,6 +17,8 @@ pub(crate) enum Class {
     View,
     Error,
     Proxy,
+    /// `new String(...)`: each of its characters is a property.
+    BoxedString,
     /// Anything else: own enumerable properties.
     Plain,
 }
@@ -24,13 +26,18 @@ pub(crate) enum Class {
 /// QuickJS's number for the class of `{}`: the first in its list, and by far the most objects.
 const PLAIN_OBJECT: qjs::JSClassID = 1;
 
+/// QuickJS's number for the class of `new String`.
+const STRING_OBJECT: qjs::JSClassID = 5;
+
 impl Class {
     /// The class of an object.
     pub(crate) fn of(object: &Object<'_>) -> Self {
         let value: &Value<'_> = object.as_value();
         // SAFETY: a live value, of which only the class id is read.
-        if unsafe { qjs::JS_GetClassID(value.as_raw()) } == PLAIN_OBJECT {
-            return Self::Plain;
+        match unsafe { qjs::JS_GetClassID(value.as_raw()) } {
+            PLAIN_OBJECT => return Self::Plain,
+            STRING_OBJECT => return Self::BoxedString,
+            _ => {}
         }
         if value.is_array() {
             return Self::Array;

@@ -12,11 +12,9 @@ use rquickjs::{Array, Ctx, Error, Function, IntoJs, Object, TypedArray, Value as
 use serde_json::{Map, Value};
 
 use super::{Kit, define};
-use crate::rpc::{ID_BYTES_MAX, Kind};
+use crate::binding::tags;
+use crate::rpc::{ErrorObject, ID_BYTES_MAX, Kind};
 use crate::scomp::plain::{FUNCTION_TAG, TAGS};
-
-/// Longest decimal text of a `$bigint`: parsing takes time with the square of it.
-const BIGINT_CHARS_MAX: usize = 10_000;
 
 /// What is wrong with a value from the peer, and where.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +38,13 @@ impl DecodeError {
     pub(crate) fn inside(mut self, segment: &str) -> Self {
         self.path.insert_str(0, &pointer_to(segment));
         self
+    }
+
+    /// The error for the message that the value came with; `kind` says what is wrong with a malformed value.
+    pub(crate) fn into_object(self, kind: Kind) -> ErrorObject {
+        let Self { message, path, kind: own } = self;
+        let message = if own.is_none() && !path.is_empty() { format!("{path}: {message}") } else { message };
+        ErrorObject::new(own.unwrap_or(kind), message).with("path", path)
     }
 }
 
@@ -149,30 +154,25 @@ impl<'js> Decoder<'_, 'js> {
     }
 
     fn number(&self, text: &str) -> Decoded<'js> {
-        let number = match text {
-            "NaN" => f64::NAN,
-            "Infinity" => f64::INFINITY,
-            "-Infinity" => f64::NEG_INFINITY,
-            "-0" => -0.0,
-            _ => return Err(DecodeError::new("expected NaN, Infinity, -Infinity or -0")),
-        };
+        let number = tags::special_number(text);
+        let number = number.ok_or_else(|| DecodeError::new("expected NaN, Infinity, -Infinity or -0"))?;
         Ok(JsValue::new_float(self.ctx.clone(), number))
     }
 
     fn bigint(&self, text: &str) -> Decoded<'js> {
-        let digits = text.strip_prefix('-').unwrap_or(text);
-        if digits.is_empty()
-            || digits.len() > BIGINT_CHARS_MAX
-            || !digits.bytes().all(|byte| byte.is_ascii_digit())
-        {
+        if !tags::is_bigint(text) {
             return Err(DecodeError::new("expected a decimal integer of at most 10000 digits"));
         }
         self.kit_call("makeBigInt", (text,))
     }
 
     fn date(&self, text: &str) -> Decoded<'js> {
+        let malformed = || DecodeError::new("expected a date in ISO form");
+        if !tags::is_date(text) {
+            return Err(malformed());
+        }
         let date = self.kit_call("makeDate", (text,))?;
-        if date.is_undefined() { Err(DecodeError::new("expected a date in ISO form")) } else { Ok(date) }
+        if date.is_undefined() { Err(malformed()) } else { Ok(date) }
     }
 
     fn bytes(&self, text: &str) -> Decoded<'js> {

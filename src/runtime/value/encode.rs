@@ -22,6 +22,9 @@ pub(crate) use fault::{EncodeError, Fault};
 /// Integers up to here are written as integers, larger ones as JavaScript prints them.
 const SAFE_INTEGER_MAX: f64 = 9_007_199_254_740_991.0;
 
+/// Least that a character of a boxed string takes, as the property `"0":"x"`.
+const CHARACTER_BYTES_MIN: usize = 7;
+
 /// One walk.
 pub(crate) struct Encoder<'a, 'js, F: Form> {
     ctx: &'a Ctx<'js>,
@@ -199,7 +202,9 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
             }
             Class::Buffer | Class::View => self.bytes(object)?,
             Class::Error => self.error(object)?,
-            Class::Array | Class::Proxy | Class::Plain => return self.structure(object, class),
+            Class::Array | Class::Proxy | Class::BoxedString | Class::Plain => {
+                return self.structure(object, class);
+            }
         }
         Ok(true)
     }
@@ -219,6 +224,12 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
         if is_array {
             self.array(object)?
         } else {
+            // Its names would take more memory than the script has. The length is its own, and no script can change it.
+            if class == Class::BoxedString
+                && self.guarded(read::length(object))? > self.bytes_left / CHARACTER_BYTES_MIN
+            {
+                return Err(EncodeError::new(Fault::TooLarge));
+            }
             self.plain(object)?
         }
         Ok(true)

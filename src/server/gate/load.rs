@@ -1,15 +1,17 @@
 //! How a gate is made from settings, a token file and the environment.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use ring::digest::SHA256_OUTPUT_LEN;
 use serde::Deserialize;
 
 use super::super::settings::{AuthSettings, OriginSettings, TokenSettings};
-use super::{Gate, KnownToken, sha256};
-use crate::binding::{Policy, Principal};
+use super::{Gate, KnownToken, LOCAL_PRINCIPAL, sha256};
+use crate::binding::{Policy, PolicyNames, Principal, Roles, UnknownName};
 use crate::quota::Quotas;
 
 /// The one token of a simple set-up, in plain text.
@@ -37,12 +39,9 @@ pub enum GateError {
         /// Why.
         source: Box<toml::de::Error>,
     },
-    /// A hash is not one.
-    #[error("the token of {principal:?}: sha256 has to be 64 hexadecimal digits")]
-    BadHash {
-        /// Whose.
-        principal: String,
-    },
+    /// Entries of tokens are wrong; each line says where and how.
+    #[error("{}", .0.join("\n"))]
+    Entries(Vec<String>),
     /// The token file has none, which would let everybody in.
     #[error("the token file {} has no tokens", path.display())]
     NoTokens {
@@ -62,13 +61,16 @@ struct TokenFile {
 }
 
 impl AuthSettings {
-    /// Adds what the environment says: `SCOMP_TOKEN`, of the principal `default`, and `SCOMP_TOKENS_FILE`.
+    /// Adds the environment's `SCOMP_TOKEN`, of the principal `default` in every role, and `SCOMP_TOKENS_FILE`.
     pub fn with_environment(mut self, lookup: impl Fn(&str) -> Option<String>) -> Result<Self, GateError> {
         if let Some(token) = lookup(TOKEN_VARIABLE) {
             if token.trim().is_empty() {
                 return Err(GateError::EmptyToken);
             }
-            self.tokens.push(TokenSettings::of_token("default", &token));
+            // Set by the person who starts the server, and meant for a server with one token: without the roles
+            // it could not be operated. A token with fewer roles belongs in the table.
+            let (roles, place) = (Roles::all(), TOKEN_VARIABLE.to_owned());
+            self.tokens.push(TokenSettings { roles, place, ..TokenSettings::of_token("default", &token) });
         }
         if let Some(file) = lookup(FILE_VARIABLE) {
             self.file = Some(file.into());
@@ -83,8 +85,10 @@ impl TokenSettings {
         let hash = sha256(token.trim().as_bytes());
         Self {
             principal: principal.into(),
+            place: String::new(),
             sha256: hash.iter().map(|byte| format!("{byte:02x}")).collect(),
             policy: Policy::default(),
+            roles: Roles::default(),
             quotas: None,
         }
     }
@@ -101,39 +105,81 @@ impl Gate {
                 return Err(GateError::NoTokens { path: path.clone() });
             }
         }
+        check_entries(&mut entries)?;
         let mut accounts = HashMap::new();
         for entry in entries {
-            let hash = read_hash(&entry)?;
+            let Some(hash) = read_hash(&entry.sha256) else { continue };
             let quotas = entry.quotas.unwrap_or_else(|| quotas.clone());
-            let mut principal = Principal::new(entry.principal, entry.policy, quotas);
+            let mut principal = Principal::new(entry.principal, entry.policy, quotas).with_roles(entry.roles);
             // A second token, say while one is replaced, does not double what its principal may use.
             let account =
                 accounts.entry(principal.name.clone()).or_insert_with(|| Arc::clone(&principal.account));
             principal.account = Arc::clone(account);
-            gate.tokens.push(KnownToken { hash, principal: Arc::new(principal) });
+            gate.tokens.push(KnownToken { hash, principal: Arc::new(principal), place: entry.place });
         }
         Ok(gate)
     }
+
+    /// The names in the policies of tokens that mean nothing on a server with these bindings.
+    pub fn check_policies(&self, names: &PolicyNames<'_>) -> Vec<UnknownName> {
+        let check =
+            |token: &KnownToken| names.check(&format!("{}.policy.", token.place), &token.principal.policy);
+        self.tokens.iter().flat_map(check).collect()
+    }
+}
+
+/// Fails with everything that is wrong with the entries, and names the place of those that have none.
+fn check_entries(entries: &mut [TokenSettings]) -> Result<(), GateError> {
+    let mut problems = Vec::new();
+    let mut known: HashMap<[u8; SHA256_OUTPUT_LEN], (String, String)> = HashMap::new();
+    for (at, entry) in entries.iter_mut().enumerate() {
+        if entry.place.is_empty() {
+            entry.place = format!("auth.tokens[{at}]");
+        }
+        let (place, principal) = (&entry.place, &entry.principal);
+        if principal.is_empty() || principal == LOCAL_PRINCIPAL {
+            // The sessions of the server's own scripts are those of that principal.
+            problems.push(format!("{place}: {principal:?} cannot be the principal of a token"));
+        }
+        let Some(hash) = read_hash(&entry.sha256) else {
+            problems
+                .push(format!("{place}: the token of {principal:?}: sha256 has to be 64 hexadecimal digits"));
+            continue;
+        };
+        // Also for one principal: roles and policy of the two entries would be a matter of their order.
+        match known.entry(hash) {
+            Entry::Vacant(free) => drop(free.insert((place.clone(), principal.clone()))),
+            Entry::Occupied(taken) => {
+                let (first, owner) = taken.get();
+                problems.push(format!(
+                    "{place}: {principal:?} has the same token as {owner:?} at {first}; a token stands for one principal \
+                     and has one entry"
+                ));
+            }
+        }
+    }
+    if problems.is_empty() { Ok(()) } else { Err(GateError::Entries(problems)) }
 }
 
 fn read_file(path: &PathBuf) -> Result<Vec<TokenSettings>, GateError> {
     let text = std::fs::read_to_string(path)
         .map_err(|source| GateError::Unreadable { path: path.clone(), source })?;
-    let file: TokenFile = toml::from_str(&text)
+    let mut file: TokenFile = toml::from_str(&text)
         .map_err(|source| GateError::Malformed { path: path.clone(), source: Box::new(source) })?;
+    for (at, entry) in file.tokens.iter_mut().enumerate() {
+        entry.place = format!("{}: tokens[{at}]", path.display());
+    }
     Ok(file.tokens)
 }
 
-fn read_hash<const N: usize>(entry: &TokenSettings) -> Result<[u8; N], GateError> {
-    let bad = || GateError::BadHash { principal: entry.principal.clone() };
-    let digits = entry.sha256.trim();
+fn read_hash<const N: usize>(digits: &str) -> Option<[u8; N]> {
+    let digits = digits.trim();
     if digits.len() != 2 * N || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-        return Err(bad());
+        return None;
     }
     let mut hash = [0; N];
     for (at, byte) in hash.iter_mut().enumerate() {
-        let pair = digits.get(2 * at..2 * at + 2).ok_or_else(bad)?;
-        *byte = u8::from_str_radix(pair, 16).map_err(|_| bad())?;
+        *byte = u8::from_str_radix(digits.get(2 * at..2 * at + 2)?, 16).ok()?;
     }
-    Ok(hash)
+    Some(hash)
 }

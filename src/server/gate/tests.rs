@@ -65,6 +65,16 @@ fn an_open_gate_answers_to_names_of_this_machine_only() {
 }
 
 #[test]
+fn peers_that_the_gate_does_not_authenticate_have_no_role() {
+    for gate in [Gate::open(), gate(&[("ann", "first")])] {
+        assert!(gate.admit_stranger(&headers(&[(HOST, "localhost")]), true).unwrap().roles.is_empty());
+        assert!(gate.stranger().roles.is_empty());
+        assert_eq!(gate.local().roles, Roles::all());
+        assert!(Arc::ptr_eq(&gate.local().account, &gate.stranger().account));
+    }
+}
+
+#[test]
 fn a_foreign_page_is_refused_even_with_a_token() {
     let gate = gate(&[("ann", "first")]);
     let page = headers(&[(AUTHORIZATION, "Bearer first"), (ORIGIN, "https://elsewhere.example")]);
@@ -76,6 +86,43 @@ fn two_tokens_of_one_principal_share_its_account() {
     let gate = gate(&[("ann", "old"), ("ann", "new")]);
     let (old, new) = (gate.owner_of(b"old").unwrap(), gate.owner_of(b"new").unwrap());
     assert!(Arc::ptr_eq(&old.account, &new.account));
+}
+
+fn refusal(tokens: Vec<TokenSettings>) -> String {
+    let auth = AuthSettings { tokens, file: None };
+    Gate::new(&auth, OriginSettings::default(), &Quotas::default()).unwrap_err().to_string()
+}
+
+#[test]
+fn one_token_for_two_principals_is_refused() {
+    let message = refusal(vec![
+        TokenSettings::of_token("ann", "shared"),
+        TokenSettings::of_token("eve", "own"),
+        TokenSettings { place: "SCOMP_TOKEN".to_owned(), ..TokenSettings::of_token("bob", "shared") },
+    ]);
+    let expected = "SCOMP_TOKEN: \"bob\" has the same token as \"ann\" at auth.tokens[0]; ";
+    assert!(message.starts_with(expected) && message.lines().count() == 1, "{message}");
+}
+
+#[test]
+fn one_token_in_two_entries_of_a_principal_is_refused() {
+    // Which of the two decides over roles and policy would be a matter of order; the case of the digits is none.
+    let first = TokenSettings::of_token("ann", "shared");
+    let second = TokenSettings { sha256: first.sha256.to_uppercase(), ..first.clone() };
+    assert!(refusal(vec![first, second]).contains("the same token"));
+}
+
+#[test]
+fn everything_wrong_with_tokens_is_listed() {
+    let bad_hash = TokenSettings { sha256: "12".to_owned(), ..TokenSettings::of_token("ann", "x") };
+    let message = refusal(vec![
+        bad_hash,
+        TokenSettings::of_token("anonymous", "y"),
+        TokenSettings::of_token("", "z"),
+        TokenSettings::of_token("bob", "z"),
+    ]);
+    let places: Vec<&str> = message.lines().filter_map(|line| line.split(": ").next()).collect();
+    assert_eq!(places, ["auth.tokens[0]", "auth.tokens[1]", "auth.tokens[2]", "auth.tokens[3]"], "{message}");
 }
 
 #[test]
@@ -94,6 +141,9 @@ fn the_environment_adds_a_token_and_a_file() {
     let gate = Gate::new(&auth, OriginSettings::default(), &Quotas::default()).unwrap();
     std::fs::remove_file(&path).unwrap();
     assert_eq!(admitted(&gate, "Bearer from-env"), Ok("default".to_owned()));
+    // The only token of a simple set-up operates the server; one of the table has the roles it is given.
+    assert_eq!(gate.owner_of(b"from-env").unwrap().roles, Roles::all());
+    assert!(gate.owner_of(b"from-file").unwrap().roles.is_empty());
     assert_eq!(admitted(&gate, "Bearer from-file"), Ok("ci".to_owned()));
 }
 
@@ -119,4 +169,14 @@ fn bad_settings_say_what_is_wrong() {
     }
     let empty = AuthSettings::default().with_environment(|_| Some(String::new()));
     assert!(matches!(empty, Err(GateError::EmptyToken)));
+}
+
+#[test]
+fn package_that_authenticates_itself_is_not_reached_by_foreign_host() {
+    let foreign = headers(&[(HOST, "evil.example:7400")]);
+    assert_eq!(Gate::open().admit_stranger(&foreign, true).unwrap_err(), Refusal::ForeignHost);
+    assert!(Gate::open().admit_stranger(&headers(&[]), true).is_ok());
+    // On a public address of its own, and on a server that may be public, other names are right.
+    assert!(Gate::open().admit_stranger(&foreign, false).is_ok());
+    assert!(gate(&[("ann", "first")]).admit_stranger(&foreign, true).is_ok());
 }

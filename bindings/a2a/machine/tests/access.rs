@@ -2,6 +2,7 @@
 
 use super::super::super::auth::Token;
 use super::super::super::registry::ROLE_BYTES_MAX;
+use super::super::super::testing::jwt;
 use super::*;
 
 fn guarded() -> World {
@@ -49,6 +50,58 @@ fn a_wrong_token_ends_the_connection() {
     assert_eq!(world.send(1, json!({"type": "ping"})), [], "nothing more is served");
     let arrival = Arrival { token: Some("wrong".to_owned()), ..Arrival::default() };
     assert_eq!(summary(&world.arrive(2, arrival)), ["2 error 5002", "2 closed 4001"]);
+}
+
+fn issued(claims: &Value) -> String {
+    jwt("secret-token", &json!({"alg": "HS256"}), claims)
+}
+
+#[test]
+fn connection_ends_when_its_token_expires() {
+    let mut world = guarded();
+    let exp = world.now_ms / 1000 + 2;
+    world.open(1);
+    assert_eq!(summary(&world.send(1, auth(&issued(&json!({"exp": exp}))))), ["1 auth-response"]);
+    assert_eq!(world.gateway.wake_at_ms(), Some(exp * 1000));
+    assert_eq!(world.later(1999), []);
+    assert_eq!(summary(&world.later(1)), ["1 error 5003", "1 closed 4001"]);
+    assert_eq!(world.gateway.wake_at_ms(), None);
+}
+
+#[test]
+fn frame_after_the_token_expired_is_refused_before_the_timer() {
+    let mut world = guarded();
+    let exp = world.now_ms / 1000 + 2;
+    world.open(1);
+    world.send(1, auth(&issued(&json!({"exp": exp}))));
+    world.now_ms += 2000;
+    assert_eq!(summary(&world.send(1, json!({"type": "ping"}))), ["1 error 5003", "1 closed 4001"]);
+}
+
+#[test]
+fn newer_token_of_the_same_client_keeps_the_connection() {
+    let mut world = guarded();
+    let now = world.now_ms / 1000;
+    world.open(1);
+    world.send(1, auth(&issued(&json!({"sub": "ada", "exp": now + 2}))));
+    let other = auth(&issued(&json!({"sub": "bob", "exp": now + 9})));
+    assert_eq!(summary(&world.send(1, other)), ["1 error 5004"]);
+    let newer = auth(&issued(&json!({"sub": "ada", "exp": now + 4})));
+    assert_eq!(summary(&world.send(1, newer)), ["1 auth-response"]);
+    assert_eq!(world.later(3999), []);
+    assert_eq!(summary(&world.later(1)), ["1 error 5003", "1 closed 4001"]);
+}
+
+#[test]
+fn name_is_closed_to_another_subject() {
+    let mut world = guarded();
+    for (id, subject) in [(1, "ada"), (2, "bob"), (3, "ada")] {
+        world.open(id);
+        world.send(id, auth(&issued(&json!({"sub": subject}))));
+    }
+    assert_eq!(summary(&world.send(1, shake(Some("coder")))), ["1 handshake"]);
+    assert_eq!(summary(&world.send(2, shake(Some("coder")))), ["2 error 5004"]);
+    assert_eq!(summary(&world.send(3, shake(Some("coder")))), ["3 handshake"], "the last one has it");
 }
 
 #[test]

@@ -318,6 +318,7 @@ fn the_audit_says_who_and_what_became_of_it_and_no_content() {
     world.send(1, frame);
     let record = Record {
         client_id: "client-1".to_owned(),
+        is_granted: true,
         kind: "message",
         id: Some("m1".to_owned()),
         from: None,

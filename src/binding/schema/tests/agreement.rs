@@ -29,6 +29,10 @@ fn leaf_schemas() -> impl Strategy<Value = Value> {
         "[ab]".prop_map(|name| json!({ "required": [name] })),
         instances().prop_map(|value| json!({ "const": value })),
         Just(json!({"pattern": "^a(?!b)"})),
+        Just(json!({"pattern": "(a|b)+a"})),
+        Just(json!({"maxLength": 1, "uniqueItems": true})),
+        prop::collection::vec(instances(), 1..4).prop_map(|options| json!({ "enum": options })),
+        Just(json!({"dependentRequired": {"a": ["b"]}, "minContains": 1})),
     ]
 }
 
@@ -66,11 +70,22 @@ proptest! {
     fn verdicts_are_the_validators(root in schemas(), a in schemas(), b in schemas(), instance in instances()) {
         let document = json!({"$dynamicAnchor": "n", "allOf": [root], "$defs": {"a": a, "b": b}});
         let theirs = jsonschema::options().offline().build(&document).unwrap();
-        match Schema::compile(&document) {
+        // A client's schema is judged alike by the other engine, if it is accepted.
+        let budget = SchemaBudget::new(16 << 20);
+        match Schema::compile(&document, SchemaSource::Client(&budget)) {
+            Ok(ours) => prop_assert_eq!(ours.check(&instance).is_ok(), theirs.is_valid(&instance), "{}", document),
+            Err(error) => {
+                let is_expected = ["look-around", "too many subschemas"].iter().any(|part| error.message.contains(part));
+                prop_assert!(is_expected, "{} {}", error, document);
+            }
+        }
+        prop_assert_eq!(budget.used(), 0);
+        match Schema::compile(&document, SchemaSource::Operator) {
             Ok(ours) => {
                 let verdict = ours.check(&instance);
                 prop_assert_eq!(verdict.is_ok(), theirs.is_valid(&instance), "{}", document);
-                let listed = verdict.err().unwrap_or_default();
+                prop_assert!(verdict != Err(CheckError::TooCostly), "{}", document);
+                let listed = verdict.err().map(CheckError::into_failures).unwrap_or_default();
                 prop_assert!(listed.len() <= FAILURES_LISTED_MAX);
                 prop_assert!(listed.iter().all(|failure| instance.pointer(&failure.path).is_some()), "{:?}", listed);
             }

@@ -1,0 +1,25 @@
+// `Error.stackTraceLimit` and `Error.prepareStackTrace`, with the values kept here.
+//
+// QuickJS holds what is assigned to them in fields of its context. It forgets to free the old limit, and a
+// `prepareStackTrace` that is not a function at every error: objects there are leaked, with everything they reach. So it
+// gets only what it handles well: a number as limit, a function to prepare a stack.
+
+const guardErrorSetting = (name, initial, accepted) => {
+  const { set: nativeSet } = ReflectGetOwnPropertyDescriptor(Error, name);
+  let current = initial;
+  const accessors = {
+    get [name]() {
+      return current;
+    },
+    set [name](value) {
+      current = value;
+      ReflectApply(nativeSet, Error, [accepted(value)]);
+    },
+  };
+  const { get, set } = ReflectGetOwnPropertyDescriptor(accessors, name);
+  ReflectDefineProperty(Error, name, { __proto__: null, get, set, configurable: true, enumerable: false });
+};
+
+// As in V8, errors have no stack while the limit is not a number.
+guardErrorSetting("stackTraceLimit", Error.stackTraceLimit, (value) => (typeof value === "number" ? value : 0));
+guardErrorSetting("prepareStackTrace", undefined, (value) => (typeof value === "function" ? value : undefined));

@@ -1,0 +1,190 @@
+//! A link's connection until its protocol is agreed on.
+//!
+//! A peer that accepts the connection and then says nothing is not reachable: a call must fail as fast as for a peer
+//! that is down. So a link is up only when its conversation says that the handshake is complete, and the connection is
+//! closed when that takes too long. This wraps the conversation, so that the pump stays the same for all.
+
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use super::{Conversation, LinkState, Out, Parting};
+use crate::transport::close_code;
+
+/// What the log and the callers see when a peer does not complete the handshake.
+const TIMED_OUT: &str = "handshake timed out";
+
+/// A conversation that reports its link as up once its handshake is complete.
+pub(super) struct Handshaking<C> {
+    conversation: C,
+    state_tx: watch::Sender<LinkState>,
+    handshake_max: Duration,
+    /// When the handshake must be complete; `None` without a connection.
+    deadline: Option<Instant>,
+    ready_at: Option<Instant>,
+}
+
+impl<C: Conversation> Handshaking<C> {
+    pub(super) fn new(conversation: C, state_tx: watch::Sender<LinkState>, handshake_max: Duration) -> Self {
+        Self { conversation, state_tx, handshake_max, deadline: None, ready_at: None }
+    }
+
+    /// Since when the handshake of the last connection was complete, if it ever was.
+    pub(super) fn take_ready_at(&mut self) -> Option<Instant> {
+        self.ready_at.take()
+    }
+
+    pub(super) fn set_state(&self, state: LinkState) {
+        self.state_tx.send_replace(state);
+    }
+
+    /// Checks after every input, not only on a timer: a peer that keeps sending must not push the deadline away.
+    fn check(&mut self, now: Instant, out: &mut Out) {
+        if self.ready_at.is_some() {
+            return;
+        }
+        if self.conversation.is_ready() {
+            self.ready_at = Some(now);
+            self.set_state(LinkState::Up);
+        } else if self.deadline.is_some_and(|deadline| deadline <= now) {
+            out.close(close_code::POLICY, TIMED_OUT);
+        }
+    }
+}
+
+impl<C: Conversation> Conversation for Handshaking<C> {
+    type Command = C::Command;
+
+    fn on_open(&mut self, now: Instant, out: &mut Out) {
+        self.deadline = Some(now + self.handshake_max);
+        self.ready_at = None;
+        self.conversation.on_open(now, out);
+        self.check(now, out);
+    }
+
+    fn on_text(&mut self, text: &str, now: Instant, out: &mut Out) {
+        self.conversation.on_text(text, now, out);
+        self.check(now, out);
+    }
+
+    fn on_command(&mut self, command: Self::Command, now: Instant, out: &mut Out) {
+        self.conversation.on_command(command, now, out);
+        self.check(now, out);
+    }
+
+    fn is_ready(&self) -> bool {
+        self.conversation.is_ready()
+    }
+
+    fn wake_at(&self) -> Option<Instant> {
+        let deadline = self.deadline.filter(|_| self.ready_at.is_none());
+        self.conversation.wake_at().into_iter().chain(deadline).min()
+    }
+
+    fn on_wake(&mut self, now: Instant, out: &mut Out) {
+        if self.conversation.wake_at().is_some_and(|at| at <= now) {
+            self.conversation.on_wake(now, out);
+        }
+        self.check(now, out);
+    }
+
+    fn on_binary(&mut self, bytes: &[u8], now: Instant, out: &mut Out) {
+        self.conversation.on_binary(bytes, now, out);
+        self.check(now, out);
+    }
+
+    fn on_closing(&mut self, parting: &Parting, out: &mut Out) {
+        self.conversation.on_closing(parting, out);
+    }
+
+    fn on_end(&mut self, now: Instant) {
+        self.deadline = None;
+        self.conversation.on_end(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ready once the peer said `welcome`.
+    #[derive(Default)]
+    struct Guest {
+        is_welcome: bool,
+    }
+
+    impl Conversation for Guest {
+        type Command = ();
+
+        fn on_open(&mut self, _: Instant, _: &mut Out) {
+            self.is_welcome = false;
+        }
+
+        fn on_text(&mut self, text: &str, _: Instant, _: &mut Out) {
+            self.is_welcome |= text == "welcome";
+        }
+
+        fn on_command(&mut self, (): (), _: Instant, _: &mut Out) {}
+
+        fn is_ready(&self) -> bool {
+            self.is_welcome
+        }
+
+        fn on_end(&mut self, _: Instant) {}
+    }
+
+    const HANDSHAKE_MAX: Duration = Duration::from_secs(30);
+
+    fn opened(now: Instant) -> (Handshaking<Guest>, watch::Receiver<LinkState>, Out) {
+        let (state_tx, state_rx) = watch::channel(LinkState::Connecting);
+        let (mut link, mut out) =
+            (Handshaking::new(Guest::default(), state_tx, HANDSHAKE_MAX), Out::default());
+        link.on_open(now, &mut out);
+        (link, state_rx, out)
+    }
+
+    #[test]
+    fn link_is_up_only_after_the_handshake() {
+        let now = Instant::now();
+        let (mut link, state_rx, mut out) = opened(now);
+        assert_eq!(*state_rx.borrow(), LinkState::Connecting);
+        link.on_text("noise", now, &mut out);
+        assert_eq!(*state_rx.borrow(), LinkState::Connecting);
+        link.on_text("welcome", now, &mut out);
+        assert_eq!(*state_rx.borrow(), LinkState::Up);
+        assert_eq!(link.wake_at(), None);
+        assert_eq!(link.take_ready_at(), Some(now));
+    }
+
+    #[test]
+    fn handshake_at_the_limit_is_closed_and_just_before_it_is_not() {
+        let now = Instant::now();
+        let (mut link, _state_rx, mut out) = opened(now);
+        assert_eq!(link.wake_at(), Some(now + HANDSHAKE_MAX));
+        link.on_wake(now + HANDSHAKE_MAX - Duration::from_millis(1), &mut out);
+        assert_eq!(out.parting(), None);
+        link.on_wake(now + HANDSHAKE_MAX, &mut out);
+        assert_eq!(out.parting(), Some(&Parting::Close { code: 1008, reason: TIMED_OUT.to_owned() }));
+    }
+
+    #[test]
+    fn peer_that_keeps_sending_does_not_extend_the_handshake() {
+        let now = Instant::now();
+        let (mut link, _state_rx, mut out) = opened(now);
+        link.on_text("noise", now + HANDSHAKE_MAX, &mut out);
+        assert!(matches!(out.parting(), Some(Parting::Close { code: 1008, .. })));
+    }
+
+    #[test]
+    fn next_connection_needs_a_handshake_of_its_own() {
+        let now = Instant::now();
+        let (mut link, _state_rx, mut out) = opened(now);
+        link.on_text("welcome", now, &mut out);
+        link.on_end(now);
+        link.set_state(LinkState::Connecting);
+        let later = now + Duration::from_secs(60);
+        link.on_open(later, &mut out);
+        assert_eq!(link.wake_at(), Some(later + HANDSHAKE_MAX));
+        assert_eq!(link.take_ready_at(), None);
+    }
+}

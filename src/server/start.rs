@@ -1,0 +1,50 @@
+//! What keeps a server from being made.
+
+use std::io;
+
+use super::Gate;
+use crate::binding::{PackageError, Policy, PolicyNames, Registry, UnknownName};
+use crate::limits::LimitsError;
+
+/// Why a server could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Something is wrong with the bindings.
+    #[error(transparent)]
+    Bindings(#[from] PackageError),
+    /// Policies name bindings or effects that do not exist, and so would not protect from what they seem to.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Policies(Vec<UnknownName>),
+    /// The limits would crash the server, or it could serve nothing within them.
+    #[error(transparent)]
+    Limits(#[from] LimitsError),
+    /// The operating system says no.
+    #[error("cannot start: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// The names in the policies of tokens and of packages that mean nothing on a server with these bindings.
+pub fn check_policies(
+    gate: &Gate,
+    of_packages: &[(String, Policy)],
+    registry: &Registry,
+) -> Vec<UnknownName> {
+    let names = PolicyNames::of(registry);
+    let mut unknown = gate.check_policies(&names);
+    unknown.extend(of_packages.iter().flat_map(|(place, policy)| names.check(place, policy)));
+    unknown
+}
+
+/// Fails with the names that are errors; logs the others.
+pub(super) fn refuse_unknown_names(
+    gate: &Gate,
+    of_packages: &[(String, Policy)],
+    registry: &Registry,
+) -> Result<(), StartError> {
+    let unknown = check_policies(gate, of_packages, registry);
+    let (errors, warnings): (Vec<_>, Vec<_>) = unknown.into_iter().partition(|unknown| unknown.is_error);
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+    if errors.is_empty() { Ok(()) } else { Err(StartError::Policies(errors)) }
+}

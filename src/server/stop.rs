@@ -1,0 +1,51 @@
+//! How a server stops, in bounded time whatever its shards and handlers do.
+
+use std::time::Duration;
+
+use super::Server;
+
+/// How long sessions have to answer what they cut short when the server stops.
+const LAST_ANSWERS_MAX: Duration = Duration::from_secs(1);
+
+/// How long connections have to close after that; then the same for the processes of bindings and the audit log.
+const CLOSE_MAX: Duration = Duration::from_secs(2);
+
+/// How often a server that stops looks whether its evals are over.
+const IDLE_LOOK_EVERY: Duration = Duration::from_millis(20);
+
+impl Server {
+    /// Stops: no new sessions, running evals get `drain_max` to finish, connections are closed. Returns within
+    /// `drain_max` and five seconds, whatever a shard or a handler does.
+    pub async fn stop(&self, drain_max: Duration) {
+        self.state.directory.drain();
+        // A session on a stuck shard does not even say whether it is idle.
+        let _ = tokio::time::timeout(drain_max, self.become_idle()).await;
+        // Sessions answer what they cut short, and close their connections themselves; the rest is closed here.
+        let ended = async {
+            self.state.directory.end_all().await;
+            self.state.tasks.close();
+            self.state.tasks.wait().await;
+        };
+        let _ = tokio::time::timeout(LAST_ANSWERS_MAX, ended).await;
+        self.state.tasks.close();
+        self.state.stop.cancel();
+        let _ = tokio::time::timeout(CLOSE_MAX, self.state.tasks.wait()).await;
+        let audit = self.state.directory.audit();
+        let last = async { tokio::join!(self.state.additions.stop_commands(), audit.sync()) };
+        let _ = tokio::time::timeout(CLOSE_MAX, last).await;
+    }
+
+    async fn become_idle(&self) {
+        while !self.is_idle().await {
+            tokio::time::sleep(IDLE_LOOK_EVERY).await;
+        }
+    }
+
+    async fn is_idle(&self) -> bool {
+        let sessions = self.state.directory.list(usize::MAX).await;
+        sessions
+            .iter()
+            .filter_map(|listed| listed.info.as_ref())
+            .all(|info| !info.running && info.evals_queued == 0)
+    }
+}

@@ -1,0 +1,2 @@
+// EvalError Timeout
+const h = []; h.length = 2 ** 32 - 1; h.toLocaleString().length

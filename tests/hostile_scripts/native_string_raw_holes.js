@@ -1,0 +1,2 @@
+// value Timeout MemoryLimit
+String.raw({ raw: { length: 2 ** 40 } }).length
