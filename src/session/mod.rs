@@ -6,6 +6,7 @@
 
 mod handshake;
 mod list;
+mod share;
 mod token;
 
 use std::collections::HashMap;
@@ -35,14 +36,11 @@ use crate::scomp::declaration::Declaration;
 use crate::scomp::link::Closing;
 use crate::scomp::methods::{HandshakeParams, PROTOCOL, ResumeParams};
 use crate::scomp::names::NameSet;
-use crate::scomp::shape::tree_bytes;
 use handshake::ClientBindings;
 pub(crate) use list::ListScope;
 pub use list::Listed;
+use share::oldest_detached;
 use token::Tokens;
-
-/// Declarations up to here are not counted as memory of a session: those of a hundred ordinary tools.
-const DECLARED_UNCOUNTED_BYTES_MAX: usize = 256 << 10;
 
 /// How long sessions live and how many there may be.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -167,23 +165,9 @@ impl Directory {
         }
     }
 
-    /// Divides what there is one of among that many principals.
-    #[must_use]
-    pub fn shared_by(mut self, principals: usize) -> Self {
-        let detached_max = self.settings.detached_max;
-        // Each may keep one, however many they are, unless none are to be kept.
-        self.detached_share = (detached_max / principals.max(1)).max(detached_max.min(1));
-        self
-    }
-
     /// Where its sessions put down what they do.
     pub(crate) fn audit(&self) -> &Audit {
         &self.audit
-    }
-
-    /// The memory of its sessions.
-    pub fn memory(&self) -> &MemoryTotal {
-        &self.memory
     }
 
     /// The limits of its sessions.
@@ -231,23 +215,6 @@ impl Directory {
         let bindings = &self.declarations;
         let welcome = written(&Welcome { protocol: PROTOCOL, session_id: &id, bindings, metadata });
         Ok(Hold { id, connection, handle, events, welcome, _declared: declared })
-    }
-
-    /// Declarations are kept as long as their connection, so large ones count as memory of its session.
-    fn claim_declarations(&self, declared: &[Value]) -> Result<Option<Claim>, ErrorObject> {
-        let bytes = declared.iter().map(tree_bytes).sum();
-        if bytes <= DECLARED_UNCOUNTED_BYTES_MAX {
-            return Ok(None);
-        }
-        match Claim::new(&self.memory, bytes) {
-            Some(claim) => Ok(Some(claim)),
-            None => Err(self.out_of_memory()),
-        }
-    }
-
-    fn out_of_memory(&self) -> ErrorObject {
-        observe::refused("server-memory");
-        busy("the memory for sessions is used up")
     }
 
     fn create(&self, principal: &Arc<Principal>) -> Result<Opened, ErrorObject> {
@@ -433,25 +400,6 @@ impl Directory {
 
 /// Id, token, whether resumed, handle, connection.
 type Opened = (String, String, bool, SessionHandle, u64);
-
-/// Takes the session of a principal that has been detached longest, if the principal has more than `detached_max`.
-fn oldest_detached(
-    sessions: &mut HashMap<String, Entry>,
-    principal: &str,
-    detached_max: usize,
-) -> Option<Entry> {
-    if sessions.len() <= detached_max {
-        return None;
-    }
-    let own = sessions.iter().filter(|(_, entry)| entry.principal.name == principal);
-    let detached = own.filter_map(|(id, entry)| Some((entry.detached_at?, id)));
-    if detached.clone().count() <= detached_max {
-        return None;
-    }
-    let (_, oldest) = detached.min()?;
-    let oldest = oldest.clone();
-    sessions.remove(&oldest)
-}
 
 /// As JSON text. What has only strings as keys can always be written.
 fn written(value: &impl serde::Serialize) -> Box<RawValue> {
