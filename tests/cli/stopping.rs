@@ -1,6 +1,5 @@
 //! A stop is bounded: by `drain_ms` and a grace, whatever scripts, handlers and threads do.
 
-use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -59,14 +58,15 @@ fn sigterm_beside_an_endless_loop_ends_in_time() {
 #[cfg(target_os = "linux")]
 #[test]
 fn sigterm_while_the_main_thread_is_blocked_is_forced() {
-    // The program cannot say where it listens: its stdout is full, and stays so.
-    let (reader, mut writer) = std::io::pipe().unwrap();
-    writer.write_all(&[b' '; PIPE_BYTES]).unwrap();
+    // The program reads its tokens from a pipe that has no writer, so it does not get past the opening of the file.
+    let tokens = empty_folder("blocked").join("tokens");
+    assert!(Command::new("mkfifo").arg(&tokens).status().unwrap().success());
     let mut child = Command::new(env!("CARGO_BIN_EXE_scomp-serve"))
-        .args(["--listen", "127.0.0.1:0", "--bindings", empty_folder("blocked").to_str().unwrap()])
+        .args(["--listen", "127.0.0.1:0"])
         .env("SCOMP_DRAIN_MS", "300")
+        .env("SCOMP_TOKENS_FILE", &tokens)
         .stdin(Stdio::null())
-        .stdout(writer)
+        .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
@@ -90,10 +90,5 @@ fn sigterm_while_the_main_thread_is_blocked_is_forced() {
     let status = child.try_wait().unwrap();
     // Only a failed test leaves it running.
     let _ = child.kill();
-    drop(reader);
     assert_eq!(status.and_then(|status| status.code()), Some(FORCED));
 }
-
-/// What a pipe holds.
-#[cfg(target_os = "linux")]
-const PIPE_BYTES: usize = 64 << 10;

@@ -25,7 +25,12 @@ pub(crate) const UPGRADE: &str = "Connection: upgrade\r\nUpgrade: websocket\r\nS
 /// A gate with these tokens, each of its principal.
 pub(crate) fn gate(tokens: &[(&str, &str)], quotas: Quotas, allow: &[&str]) -> Gate {
     let tokens = tokens.iter().map(|(principal, token)| TokenSettings::of_token(*principal, token));
-    let auth = AuthSettings { tokens: tokens.collect(), file: None };
+    gate_with(tokens.collect(), quotas, allow)
+}
+
+/// A gate with tokens that have settings of their own.
+pub(crate) fn gate_with(tokens: Vec<TokenSettings>, quotas: Quotas, allow: &[&str]) -> Gate {
+    let auth = AuthSettings { tokens, file: None };
     let origins = OriginSettings { allow: allow.iter().map(|origin| (*origin).to_owned()).collect() };
     Gate::new(&auth, origins, &quotas).unwrap()
 }

@@ -4,15 +4,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use scomp::binding::{BindingLimits, Package, handler};
+use scomp::binding::{BindingLimits, Package, Roles, handler};
 use scomp::client::ClientError;
 use scomp::limits::Limits;
 use scomp::quota::Quotas;
 use scomp::scomp::declaration::Declaration;
 use scomp::scomp::methods::EvalParams;
+use scomp::server::settings::TokenSettings;
 use serde_json::Value;
 
-use crate::harness::{WAIT_MAX, builder, connect, gate, get, start};
+use crate::harness::{WAIT_MAX, builder, connect, gate_with, get, start};
 
 /// Stands for a builtin that does not come back until it is released.
 #[derive(Clone, Default)]
@@ -82,10 +83,15 @@ fn exceeded(error: &ClientError) -> Option<String> {
 async fn stuck_shard_acts_no_more_is_charged_and_ends() {
     let native = Native::default();
     let quotas = Quotas { sessions_max: Some(2), cpu_seconds_per_minute: Some(2.0), ..Quotas::default() };
-    let tokens = [("ann", "token-a"), ("bob", "token-b"), ("cyd", "token-c")];
+    let tokens = [
+        TokenSettings::of_token("ann", "token-a"),
+        TokenSettings::of_token("bob", "token-b"),
+        TokenSettings { roles: Roles::all(), ..TokenSettings::of_token("cyd", "token-c") },
+    ];
     // A shard counts as stuck two seconds after the CPU limit.
     let limits = Limits { cpu_ms_max: 500, ..Limits::default() };
-    let server = builder().limits(limits).package(native.package()).gate(gate(&tokens, quotas, &[]));
+    let server =
+        builder().limits(limits).package(native.package()).gate(gate_with(tokens.to_vec(), quotas, &[]));
     let (_server, address) = start(server).await;
     let eval = |code: &str| EvalParams { code: code.to_owned(), ..EvalParams::default() };
     // On the same shard: one that calls a binding again and again, and one whose turn is suspended.
