@@ -24,6 +24,8 @@ pub mod binding;
 #[path = "../bindings/mod.rs"]
 pub mod bindings;
 #[cfg(feature = "client")]
+pub mod budget;
+#[cfg(feature = "client")]
 pub mod client;
 #[cfg(feature = "server")]
 pub mod config;

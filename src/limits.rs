@@ -4,12 +4,14 @@
 //! are those of `docs/protocol.md`; each has a test at it and one past it.
 
 mod check;
+pub mod machine;
 
 use std::time::Duration;
 
 pub use check::{
-    DURATION_MAX, DURATION_MS_MAX, LimitProblem, LimitsError, MEMORY_BYTES_MAX, MEMORY_BYTES_MIN,
-    MESSAGE_BYTES_MIN, RESULT_BYTES_MIN, STACK_BYTES_MAX, STACK_BYTES_MIN, TEXT_BYTES_MAX, VALUE_DEPTH_MAX,
+    CALLS_BYTES_MIN, DURATION_MAX, DURATION_MS_MAX, LimitProblem, LimitsError, MEMORY_BYTES_MAX,
+    MEMORY_BYTES_MIN, MEMORY_TOTAL_BYTES_MIN, MESSAGE_BYTES_MIN, RESULT_BYTES_MIN, STACK_BYTES_MAX,
+    STACK_BYTES_MIN, TEXT_BYTES_MAX, VALUE_DEPTH_MAX,
 };
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +65,19 @@ limits! {
     invoke_depth_max: u32 = 32,
     /// Requests of the client that wait for their answer, evals included. Past it: `Busy`.
     requests_open_max: usize = 1_024,
+    /// Bytes of requests that a connection may have in flight, from frame to answer, and as many of answers to calls.
+    /// Four of the longest messages: enough to keep a session busy, little enough that a hundred such connections fit
+    /// into memory. Past it the socket is not read; while the client has calls to answer it is read, and further
+    /// requests are `Busy`.
+    connection_bytes_max: usize = 64 << 20,
+    /// Bytes that binding calls of a session may hold while they wait for their answer, as values in memory: a number
+    /// takes some hundred of them, text its length. As much as the heap may have by default, because it is a copy of
+    /// what is there. Past it a call fails with `TooManyCalls`, or with `ResultTooLarge` if it alone is too much.
+    calls_bytes_max: usize = 64 << 20,
+    /// JavaScript heaps of all sessions together. New sessions past it are `Busy`; a script that grows past it gets
+    /// `MemoryLimit`. By default half of the memory of the machine or container: the other half is for messages, values
+    /// on their way, and the rest of the program.
+    memory_total_bytes_max: usize = machine::memory_bytes() / 2,
     /// Outcomes of keyed evals that a session remembers.
     keyed_outcomes_max: usize = 256,
     /// Bytes that these outcomes may take together.

@@ -8,19 +8,20 @@ use std::path::{Path, PathBuf};
 const FILE_LINES_MAX: usize = 450;
 
 /// From the bottom up: a layer may name only those before it.
-const LAYERS: [(&str, &[&str]); 14] = [
+const LAYERS: [(&str, &[&str]); 15] = [
     ("rpc", &[]),
     ("scomp", &["rpc"]),
     ("limits", &[]),
+    ("budget", &[]),
     ("observe", &["rpc"]),
     ("quota", &["rpc"]),
-    ("transport", &["rpc", "scomp", "limits"]),
+    ("transport", &["rpc", "scomp", "limits", "budget"]),
     (
         "binding",
         &["observe", "quota", "rpc", "scomp", "limits", "transport", "client", "bindings", "peering"],
     ),
     ("peering", &["binding", "observe", "rpc", "transport"]),
-    ("runtime", &["observe", "quota", "rpc", "scomp", "limits", "binding"]),
+    ("runtime", &["observe", "quota", "rpc", "scomp", "limits", "budget", "binding"]),
     ("client", &["rpc", "scomp", "limits", "transport"]),
     ("session", &["observe", "quota", "rpc", "scomp", "limits", "binding", "runtime"]),
     (
@@ -31,6 +32,7 @@ const LAYERS: [(&str, &[&str]); 14] = [
             "rpc",
             "scomp",
             "limits",
+            "budget",
             "transport",
             "binding",
             "peering",

@@ -180,15 +180,15 @@ impl Host {
                 self.answer(request, Err(ErrorObject::new(Kind::UnknownMethod, message))).await;
             }
             SessionCommand::Invoke { request, target, payload } => {
-                if let Err(error) = self.start(&request, target, payload) {
+                let started = payload.parse().and_then(|payload| self.start(&request, target, payload));
+                if let Err(error) = started {
                     self.answer(request, Err(error)).await;
                 }
             }
             SessionCommand::Answer { call, outcome } => {
                 if let Some(reply_tx) = self.waiting.remove(&call) {
-                    let outcome = outcome.and_then(tags::check_answer);
                     // A handler that was cancelled does not want to know.
-                    let _ = reply_tx.send(outcome);
+                    let _ = reply_tx.send(outcome.and_then(|text| read_value(&text)));
                 }
             }
             SessionCommand::Release { reference, count } => self.give_back(&reference, count),
@@ -278,7 +278,7 @@ impl Host {
             Some(Effect::Send(text)) => drop(self.texts_tx.send(text).await),
             Some(Effect::Command(SessionCommand::Answer { call, outcome })) => {
                 if let Some(reply_tx) = self.waiting.remove(&call) {
-                    let _ = reply_tx.send(outcome);
+                    let _ = reply_tx.send(outcome.and_then(|text| read_value(&text)));
                 }
             }
             Some(Effect::Command(_) | Effect::Handshake { .. } | Effect::Close(..) | Effect::Ignored(_))
@@ -347,6 +347,11 @@ fn own_all(mut value: Value, functions: &[FunctionRef], natives: &Natives) -> Va
 
 fn native_number(reference: &str) -> Option<u64> {
     reference.strip_prefix("native:")?.parse().ok()
+}
+
+fn read_value(text: &RawValue) -> Result<Value, ErrorObject> {
+    let value = serde_json::from_str(text.get());
+    tags::check_answer(value.map_err(|error| ErrorObject::new(Kind::InvalidOutput, error.to_string()))?)
 }
 
 #[cfg(test)]

@@ -15,6 +15,13 @@ pub const MEMORY_BYTES_MIN: usize = 1 << 20;
 /// that promises this much to each of its sessions would be ended by the operating system before a script is.
 pub const MEMORY_BYTES_MAX: usize = 2 << 30;
 
+/// Least memory of all sessions: with less than a fresh context and a small script need, no session would be admitted.
+pub const MEMORY_TOTAL_BYTES_MIN: usize = MEMORY_BYTES_MIN;
+
+/// Least memory for what binding calls pass. An input of a few fields takes some hundred bytes; a value that a handler
+/// gets from a function of the script is bounded by it as well.
+pub const CALLS_BYTES_MIN: usize = 4 << 10;
+
 /// Least stack of a script. The prelude's own functions need 32 KiB in the deepest case; less, and `console.log` fails.
 pub const STACK_BYTES_MIN: usize = 64 << 10;
 
@@ -117,6 +124,14 @@ impl Limits {
         check.bytes("stack_bytes_max", self.stack_bytes_max, STACK_BYTES_MIN, STACK_BYTES_MAX);
         check.range("invoke_depth_max", u64::from(self.invoke_depth_max), 1, u64::MAX);
         check.positive("requests_open_max", self.requests_open_max);
+        check.positive("connection_bytes_max", self.connection_bytes_max);
+        check.bytes("calls_bytes_max", self.calls_bytes_max, CALLS_BYTES_MIN, usize::MAX);
+        check.bytes(
+            "memory_total_bytes_max",
+            self.memory_total_bytes_max,
+            MEMORY_TOTAL_BYTES_MIN,
+            usize::MAX,
+        );
         check.duration("background_cpu_ms_per_minute", self.background_cpu_ms_per_minute, 0);
         check.duration("binding_ms_max", self.binding_ms_max, 1);
         check.duration("client_grace_ms", self.client_grace_ms, 0);
@@ -138,7 +153,7 @@ mod tests {
     }
 
     /// Name, least and most accepted value; `None` where any larger one is accepted.
-    const RANGES: [(&str, u64, Option<u64>); 14] = [
+    const RANGES: [(&str, u64, Option<u64>); 17] = [
         ("message_bytes_max", MESSAGE_BYTES_MIN as u64, Some(TEXT_BYTES_MAX as u64)),
         ("result_bytes_max", RESULT_BYTES_MIN as u64, Some(TEXT_BYTES_MAX as u64)),
         ("queued_evals_max", 1, None),
@@ -150,6 +165,9 @@ mod tests {
         ("stack_bytes_max", STACK_BYTES_MIN as u64, Some(STACK_BYTES_MAX as u64)),
         ("invoke_depth_max", 1, None),
         ("requests_open_max", 1, None),
+        ("connection_bytes_max", 1, None),
+        ("calls_bytes_max", CALLS_BYTES_MIN as u64, None),
+        ("memory_total_bytes_max", MEMORY_TOTAL_BYTES_MIN as u64, None),
         ("background_cpu_ms_per_minute", 0, Some(DURATION_MS_MAX)),
         ("binding_ms_max", 1, Some(DURATION_MS_MAX)),
         ("client_grace_ms", 0, Some(DURATION_MS_MAX)),

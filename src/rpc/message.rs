@@ -71,6 +71,12 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
 
 /// Reads one text as one message.
 pub fn decode(text: &str) -> Result<Message<'_>, Refusal> {
+    decode_within(text, usize::MAX)
+}
+
+/// Reads one text as one message; `error.data` of more than `error_data_bytes_max` is left out, and the error's message
+/// is cut there. All else stays raw until its type is known; this becomes a value here.
+pub fn decode_within(text: &str, error_data_bytes_max: usize) -> Result<Message<'_>, Refusal> {
     match text.trim_ascii_start().as_bytes().first() {
         Some(b'{') => {}
         Some(b'[') => {
@@ -85,10 +91,10 @@ pub fn decode(text: &str) -> Result<Message<'_>, Refusal> {
             Refusal { id: None, error: ErrorObject::new(Kind::ParseError, format!("not JSON: {error}")) }
         }
     })?;
-    classify(frame)
+    classify(frame, error_data_bytes_max)
 }
 
-fn classify(frame: Frame<'_>) -> Result<Message<'_>, Refusal> {
+fn classify(frame: Frame<'_>, error_data_bytes_max: usize) -> Result<Message<'_>, Refusal> {
     // A malformed response is answered without its id: that id is ours, and an answer to it would look like theirs.
     let id_of_request = || frame.method.and(frame.id).and_then(|raw| Id::from_raw(raw).ok());
     if frame.jsonrpc.is_none_or(|raw| raw.get() != "\"2.0\"") {
@@ -105,7 +111,7 @@ fn classify(frame: Frame<'_>) -> Result<Message<'_>, Refusal> {
             Ok(Message::Response { id: response_id(frame.id)?, outcome: Ok(result) })
         }
         (None, None, Some(error)) => {
-            let error = serde_json::from_str(error.get())
+            let error = read_error(error, error_data_bytes_max)
                 .map_err(|error| invalid(None, format!("`error` has the wrong shape: {error}")))?;
             if frame.id.is_some_and(|id| id.get() == "null") {
                 return Ok(Message::Complaint(error));
@@ -113,6 +119,24 @@ fn classify(frame: Frame<'_>) -> Result<Message<'_>, Refusal> {
             Ok(Message::Response { id: response_id(frame.id)?, outcome: Err(error) })
         }
     }
+}
+
+fn read_error(error: &RawValue, data_bytes_max: usize) -> serde_json::Result<ErrorObject> {
+    if error.get().len() <= data_bytes_max {
+        return serde_json::from_str(error.get());
+    }
+    #[derive(Deserialize)]
+    struct Loose<'a> {
+        code: Option<i64>,
+        message: String,
+        #[serde(borrow)]
+        data: Option<&'a RawValue>,
+    }
+    let Loose { code, mut message, data } = serde_json::from_str(error.get())?;
+    message.truncate(message.floor_char_boundary(data_bytes_max));
+    let data = data.filter(|data| data.get().len() <= data_bytes_max);
+    let data = data.map(|data| serde_json::from_str(data.get())).transpose()?;
+    Ok(ErrorObject { code: code.unwrap_or(super::error::code::EVAL), message, data })
 }
 
 fn request<'a>(

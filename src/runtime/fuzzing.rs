@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::engine::Engine;
 use super::guest::{Holder, Origin};
 use super::source::{self, Options, Prepared, SourceError};
+use super::total::{MemoryTotal, Share};
 use super::value::{Text, Tree};
 use crate::binding::Registry;
 use crate::limits::Limits;
@@ -51,7 +52,10 @@ fn check_prepared(code: &str, prepared: Result<Option<Prepared<'_>>, SourceError
 /// The value decoder: what it builds is written and then read again.
 pub fn value(bytes: &[u8]) {
     let Ok(value) = serde_json::from_slice::<Value>(bytes) else { return };
-    let Ok(engine) = Engine::new(Arc::new(Limits::default()), Arc::new(Registry::default())) else { return };
+    let share = Share::replace(&MemoryTotal::new(usize::MAX));
+    let Ok(engine) = Engine::new(Arc::new(Limits::default()), Arc::new(Registry::default()), share) else {
+        return;
+    };
     engine.enter(|ctx| {
         let Ok(built) = engine.guest.decode(ctx, &value, Origin::Client) else { return };
         let Ok(written) = engine.guest.encode::<Tree>(ctx, &built, Holder::Client, &mut Vec::new()) else {

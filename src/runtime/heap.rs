@@ -4,6 +4,9 @@
 //! which every script can handle, and the script is asked to end; small ones are still given, from a reserve that
 //! lasts until QuickJS polls next.
 //!
+//! The limit of the server for all sessions together ([`MemoryTotal`](super::total::MemoryTotal)) works in the same way.
+//! The heap draws on it in steps, so an ordinary allocation makes one comparison for both.
+//!
 //! QuickJS polls once in ten thousand back-edges and calls, so a loop around a slow builtin, such as
 //! `for (;;) JSON.parse(text)`, would run for minutes. But such builtins allocate: every so many bytes an allocation
 //! asks the same question, and a script that is to end gets no more large blocks.
@@ -14,7 +17,7 @@
 //! One of the modules with `unsafe`: it hands out memory of an allocator written in C.
 #![allow(unsafe_code)]
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -22,6 +25,7 @@ use libmimalloc_sys as mimalloc;
 use rquickjs::allocator::Allocator;
 
 use super::meter::{Meter, Stop};
+use super::total::Share;
 use crate::observe;
 
 /// Bytes allocated between two looks at the clock. Small objects come from chunks of QuickJS's own, so an ordinary
@@ -43,9 +47,18 @@ pub(crate) fn give_back() {
     unsafe { mimalloc::mi_collect(true) }
 }
 
-/// Bytes that one runtime has allocated and not freed.
-#[derive(Debug, Default)]
-pub(crate) struct Used(Cell<usize>);
+/// What a heap uses, and how far it may grow before it has to ask.
+#[derive(Debug)]
+pub(crate) struct Used {
+    bytes: Cell<usize>,
+    /// The limit of the session, or what was drawn of the server's total if that is less. One comparison for each
+    /// allocation covers both.
+    bytes_granted: Cell<usize>,
+    bytes_max: usize,
+    share: RefCell<Share>,
+    /// Whether the server's total has refused something in this turn.
+    is_short: Cell<bool>,
+}
 
 impl Drop for Used {
     /// The runtime is gone by now, so what is still counted was leaked by QuickJS.
@@ -57,9 +70,59 @@ impl Drop for Used {
 }
 
 impl Used {
+    /// Nothing yet, with a share of the server's total.
+    pub(crate) fn new(bytes_max: usize, share: Share) -> Self {
+        Self {
+            bytes: Cell::new(0),
+            bytes_granted: Cell::new(bytes_max.min(share.bytes())),
+            bytes_max,
+            share: RefCell::new(share),
+            is_short: Cell::new(false),
+        }
+    }
+
     /// How many.
     pub(crate) fn bytes(&self) -> usize {
-        self.0.get()
+        self.bytes.get()
+    }
+
+    /// A turn begins.
+    pub(crate) fn begin_turn(&self) {
+        self.is_short.set(false);
+    }
+
+    /// A turn is over: what is no longer needed goes back to the server's total.
+    pub(crate) fn end_turn(&self) {
+        let mut share = self.share.borrow_mut();
+        share.shrink_to(self.bytes());
+        self.bytes_granted.set(self.bytes_max.min(share.bytes()));
+    }
+
+    /// The server's total, if it has refused something in this turn.
+    pub(crate) fn refused_by_total(&self) -> Option<usize> {
+        self.is_short.get().then(|| self.share.borrow().total_max())
+    }
+
+    /// Whether it keeps more past the server's total than it may.
+    pub(crate) fn is_overdrawn(&self) -> bool {
+        self.share.borrow().is_overdrawn()
+    }
+
+    /// Draws on the server's total for a heap that will use that much.
+    fn draw(&self, bytes: usize) -> bool {
+        let mut share = self.share.borrow_mut();
+        let is_drawn = share.grow_to(bytes);
+        self.is_short.set(self.is_short.get() || !is_drawn);
+        self.bytes_granted.set(self.bytes_max.min(share.bytes()));
+        is_drawn
+    }
+
+    /// Counts a block that is given past the limits.
+    fn overdraw(&self, bytes: usize) {
+        let mut share = self.share.borrow_mut();
+        if bytes > share.bytes() {
+            share.overdraw_to(bytes);
+        }
     }
 }
 
@@ -67,29 +130,40 @@ impl Used {
 pub(crate) struct Heap {
     meter: Rc<Meter>,
     used: Rc<Used>,
-    bytes_max: usize,
     since_look: usize,
 }
 
 impl Heap {
-    /// Up to `bytes_max` for the script that this meter watches.
-    pub(crate) fn new(meter: Rc<Meter>, used: Rc<Used>, bytes_max: usize) -> Self {
-        Self { meter, used, bytes_max, since_look: 0 }
+    /// For the script that this meter watches.
+    pub(crate) fn new(meter: Rc<Meter>, used: Rc<Used>) -> Self {
+        Self { meter, used, since_look: 0 }
     }
 
     /// Whether a block of that size is given.
     fn grants(&mut self, bytes: usize) -> bool {
         let after = self.used.bytes().saturating_add(bytes);
-        if after > self.bytes_max {
-            if bytes > SMALL_BYTES_MAX {
-                return false;
-            }
-            self.meter.request_stop(Stop::Memory);
-            if after > self.bytes_max.saturating_add(RESERVE_BYTES) {
-                return false;
-            }
+        if after > self.used.bytes_granted.get() && !self.grants_more(after, bytes) {
+            return false;
         }
         !self.is_over(bytes)
+    }
+
+    /// The same for one that needs a further share of the server's total, or is past a limit.
+    #[cold]
+    fn grants_more(&self, after: usize, bytes: usize) -> bool {
+        let bytes_max = self.used.bytes_max;
+        if after <= bytes_max && self.used.draw(after) {
+            return true;
+        }
+        if bytes > SMALL_BYTES_MAX {
+            return false;
+        }
+        self.meter.request_stop(Stop::Memory);
+        if after > bytes_max.saturating_add(RESERVE_BYTES) {
+            return false;
+        }
+        self.used.overdraw(after);
+        true
     }
 
     /// Whether the script is to end for want of time.
@@ -105,12 +179,12 @@ impl Heap {
     fn counted(&self, block: *mut u8) -> *mut u8 {
         // SAFETY: null or a live block of the allocator.
         let bytes = unsafe { mimalloc::mi_usable_size(block.cast()) };
-        self.used.0.set(self.used.bytes() + bytes);
+        self.used.bytes.set(self.used.bytes() + bytes);
         block
     }
 
     fn uncount(&self, bytes: usize) {
-        self.used.0.set(self.used.bytes().saturating_sub(bytes));
+        self.used.bytes.set(self.used.bytes().saturating_sub(bytes));
     }
 }
 
@@ -159,6 +233,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::super::engine::Engine;
+    use super::super::total::{MemoryTotal, Share};
     use crate::binding::Registry;
     use crate::limits::Limits;
     use crate::observe;
@@ -172,7 +247,10 @@ mod tests {
     /// The only test in this process that leaks: the count is of the process.
     #[test]
     fn a_leak_in_the_engine_is_counted_and_does_not_end_the_process() {
-        let engine = || Engine::new(Arc::new(Limits::default()), Arc::new(Registry::default())).unwrap();
+        let engine = || {
+            let share = Share::replace(&MemoryTotal::new(usize::MAX));
+            Engine::new(Arc::new(Limits::default()), Arc::new(Registry::default()), share).unwrap()
+        };
         drop(engine());
         assert_eq!(leaks(), 0);
         let leaking = engine();

@@ -22,6 +22,7 @@ mod source;
 mod spare;
 mod stack;
 mod thrown;
+mod total;
 mod value;
 
 pub(crate) use heap::give_back;
@@ -29,3 +30,5 @@ pub(crate) use session::{
     Attachment, EventReceiver, Inbox, Session, SessionParts, control_declarations, event_channel,
 };
 pub use session::{ClientBinding, SessionHandle, SessionInfo};
+pub(crate) use total::Claim;
+pub use total::MemoryTotal;

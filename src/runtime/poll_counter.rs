@@ -23,6 +23,7 @@ use rquickjs::{Context, Ctx, Runtime};
 
 use super::heap::{Heap, Used};
 use super::meter::{Meter, SLICE};
+use super::total::{MemoryTotal, Share};
 
 /// What QuickJS counts down from.
 const POLL_EVERY: i32 = 10_000;
@@ -104,7 +105,8 @@ fn offset() -> Option<usize> {
 }
 
 fn find() -> Option<usize> {
-    let heap = Heap::new(Rc::new(Meter::new()), Rc::new(Used::default()), PROBE_BYTES_MAX);
+    let share = Share::replace(&MemoryTotal::new(usize::MAX));
+    let heap = Heap::new(Rc::new(Meter::new()), Rc::new(Used::new(PROBE_BYTES_MAX, share)));
     let runtime = Runtime::new_with_alloc(heap).ok()?;
     let context = Context::full(&runtime).ok()?;
     context.with(|ctx| {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::engine::{Engine, EngineError};
 use super::shard::Shard;
+use super::total::{MemoryTotal, Share};
 use crate::binding::Registry;
 use crate::limits::Limits;
 
@@ -27,24 +28,45 @@ thread_local! {
 }
 
 /// A world that nobody has used.
-pub(crate) fn take(limits: &Arc<Limits>, registry: &Arc<Registry>) -> Result<Engine, EngineError> {
+pub(crate) fn take(
+    limits: &Arc<Limits>,
+    registry: &Arc<Registry>,
+    memory: &Arc<MemoryTotal>,
+    need: Need,
+) -> Result<Engine, EngineError> {
     let spare = SPARE.with_borrow_mut(Vec::pop).filter(|engine| engine.is_of(limits, registry));
     // Elsewhere than on a shard nobody would take them.
     if Shard::current().is_some() && !REPLACING.replace(true) {
-        tokio::task::spawn_local(replace(Arc::clone(limits), Arc::clone(registry)));
+        tokio::task::spawn_local(replace(Arc::clone(limits), Arc::clone(registry), Arc::clone(memory)));
     }
     match spare {
         Some(engine) => Ok(engine),
-        None => Engine::new(Arc::clone(limits), Arc::clone(registry)),
+        None => {
+            let share = match need {
+                Need::Another => Share::admit(memory).ok_or(EngineError::Full)?,
+                Need::Replacement => Share::replace(memory),
+            };
+            Engine::new(Arc::clone(limits), Arc::clone(registry), share)
+        }
     }
 }
 
+/// What a world is wanted for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// For a new session, if the memory for sessions allows it.
+    Another,
+    /// In place of one that goes right after.
+    Replacement,
+}
+
 /// Makes worlds until there are enough, one at a time.
-async fn replace(limits: Arc<Limits>, registry: Arc<Registry>) {
+async fn replace(limits: Arc<Limits>, registry: Arc<Registry>, memory: Arc<MemoryTotal>) {
     while SPARE.with_borrow(Vec::len) < SPARE_MAX {
         tokio::time::sleep(REPLACED_AFTER).await;
         // Without room for a spare one, the next session finds out for itself.
-        let Ok(engine) = Engine::new(Arc::clone(&limits), Arc::clone(&registry)) else { break };
+        let Some(share) = Share::admit(&memory) else { break };
+        let Ok(engine) = Engine::new(Arc::clone(&limits), Arc::clone(&registry), share) else { break };
         SPARE.with_borrow_mut(|spare| spare.push(engine));
     }
     REPLACING.set(false);
@@ -59,6 +81,10 @@ pub(crate) fn clear() {
 mod tests {
     use super::*;
 
+    fn plenty() -> Arc<MemoryTotal> {
+        MemoryTotal::new(usize::MAX)
+    }
+
     fn spare() -> usize {
         SPARE.with_borrow(Vec::len)
     }
@@ -66,22 +92,35 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn worlds_are_made_up_to_the_limit_and_taken_one_by_one() {
         let (limits, registry) = (Arc::new(Limits::default()), Arc::new(Registry::default()));
-        replace(Arc::clone(&limits), Arc::clone(&registry)).await;
+        replace(Arc::clone(&limits), Arc::clone(&registry), plenty()).await;
         assert_eq!(spare(), SPARE_MAX);
-        assert!(take(&limits, &registry).is_ok());
+        assert!(take(&limits, &registry, &plenty(), Need::Another).is_ok());
         assert_eq!(spare(), SPARE_MAX - 1);
         clear();
-        assert!(take(&limits, &registry).is_ok());
+        assert!(take(&limits, &registry, &plenty(), Need::Another).is_ok());
         assert_eq!(spare(), 0);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_world_of_another_server_is_not_given_out() {
         let (limits, registry) = (Arc::new(Limits::default()), Arc::new(Registry::default()));
-        replace(limits, Arc::clone(&registry)).await;
+        replace(limits, Arc::clone(&registry), plenty()).await;
         let smaller = Arc::new(Limits { memory_bytes_max: 8 << 20, ..Limits::default() });
-        let engine = take(&smaller, &registry).unwrap();
+        let engine = take(&smaller, &registry, &plenty(), Need::Another).unwrap();
         assert!(engine.is_of(&smaller, &registry));
         clear();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_room_only_a_replacement_is_made() {
+        let (limits, registry) = (Arc::new(Limits::default()), Arc::new(Registry::default()));
+        let none = MemoryTotal::new(0);
+        replace(Arc::clone(&limits), Arc::clone(&registry), Arc::clone(&none)).await;
+        assert_eq!(spare(), 0);
+        assert!(matches!(take(&limits, &registry, &none, Need::Another), Err(EngineError::Full)));
+        let engine = take(&limits, &registry, &none, Need::Replacement).unwrap();
+        assert!(none.drawn() > 0);
+        drop(engine);
+        assert_eq!(none.drawn(), 0);
     }
 }

@@ -4,10 +4,9 @@
 //! of the client are named by their JSON-RPC id, calls of the session by a number of the session's own.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::methods::{EvalParams, Payload, Target};
+use super::methods::{EvalParams, Payload, RawPayload, Target};
 use crate::rpc::{ErrorObject, Id};
 
 /// From the connection to its session.
@@ -27,14 +26,14 @@ pub enum SessionCommand {
         /// What it calls.
         target: Target,
         /// With what.
-        payload: Payload,
+        payload: RawPayload,
     },
     /// The client answered a [`SessionEvent::Call`].
     Answer {
         /// Which.
         call: u64,
-        /// The value, or the error.
-        outcome: Result<Value, ErrorObject>,
+        /// The value as its text, or the error.
+        outcome: Result<Box<RawValue>, ErrorObject>,
     },
     /// The client gives up a function of the script.
     Release {

@@ -3,10 +3,12 @@
 //! A struct for each `params`, read strictly in type and leniently in unknown members: a newer client may send more
 //! than we know.
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::shape::{text_bytes, tree_bytes};
 use crate::rpc::{ErrorObject, Kind};
 
 /// The protocol version that is spoken.
@@ -98,6 +100,42 @@ pub enum Payload {
     Args(Vec<Value>),
 }
 
+impl Payload {
+    /// About how many bytes it takes in memory.
+    pub fn tree_bytes(&self) -> usize {
+        match self {
+            Self::Input(input) => tree_bytes(input),
+            Self::Args(arguments) => arguments.iter().map(tree_bytes).sum(),
+        }
+    }
+
+    /// About how many bytes it takes as text.
+    pub fn text_bytes(&self) -> usize {
+        match self {
+            Self::Input(input) => text_bytes(input),
+            Self::Args(arguments) => arguments.iter().map(text_bytes).sum(),
+        }
+    }
+}
+
+/// The same as it was sent: text until the turn that uses it, because a value takes many times as much memory.
+#[derive(Debug, Clone)]
+pub enum RawPayload {
+    /// One value.
+    Input(Box<RawValue>),
+    /// A list of several.
+    Args(Box<RawValue>),
+}
+
+/// `params` of `invoke` with its payload as it was sent.
+#[derive(Debug)]
+pub struct RawInvokeParams {
+    /// What is called.
+    pub target: Target,
+    /// With what.
+    pub payload: RawPayload,
+}
+
 /// `params` of `invoke`.
 #[derive(Debug, Clone, Serialize)]
 pub struct InvokeParams {
@@ -144,11 +182,17 @@ pub fn read_params<'a, T: Deserialize<'a>>(params: Option<&'a RawValue>) -> Resu
     if !text.starts_with('{') {
         return Err(ErrorObject::new(Kind::InvalidParams, "`params` must be an object"));
     }
-    serde_json::from_str(text).map_err(|error| {
-        let text = error.to_string();
-        let message = text.split(" at line ").next().unwrap_or(&text);
-        ErrorObject::new(Kind::InvalidParams, format!("params: {message}"))
-    })
+    serde_json::from_str(text).map_err(|error| unreadable(&error))
+}
+
+fn read_json<T: DeserializeOwned>(text: &RawValue) -> Result<T, ErrorObject> {
+    serde_json::from_str(text.get()).map_err(|error| unreadable(&error))
+}
+
+fn unreadable(error: &serde_json::Error) -> ErrorObject {
+    let text = error.to_string();
+    let message = text.split(" at line ").next().unwrap_or(&text);
+    ErrorObject::new(Kind::InvalidParams, format!("params: {message}"))
 }
 
 impl EvalParams {
@@ -173,27 +217,56 @@ impl EvalParams {
 }
 
 impl InvokeParams {
+    /// Reads the parameters of an invoke, its payload included.
+    pub fn read(params: Option<&RawValue>) -> Result<Self, ErrorObject> {
+        let RawInvokeParams { target, payload } = RawInvokeParams::read(params)?;
+        Ok(Self { target, payload: payload.parse()? })
+    }
+}
+
+impl RawPayload {
+    /// Makes values of the text.
+    pub fn parse(&self) -> Result<Payload, ErrorObject> {
+        Ok(match self {
+            Self::Input(input) => Payload::Input(read_json(input)?),
+            Self::Args(arguments) => Payload::Args(read_json(arguments)?),
+        })
+    }
+
+    /// The text: of the one value, or of the list of arguments.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Input(text) | Self::Args(text) => text.get(),
+        }
+    }
+}
+
+impl RawInvokeParams {
     /// Reads the parameters of an invoke: exactly one of `binding` and `ref`, of `input` and `args`.
     pub fn read(params: Option<&RawValue>) -> Result<Self, ErrorObject> {
         #[derive(Deserialize)]
-        struct Loose {
+        struct Loose<'a> {
             binding: Option<String>,
             #[serde(rename = "ref")]
             reference: Option<String>,
-            #[serde(default, deserialize_with = "present")]
-            input: Option<Value>,
-            args: Option<Vec<Value>>,
+            #[serde(borrow, default, deserialize_with = "present")]
+            input: Option<&'a RawValue>,
+            #[serde(borrow)]
+            args: Option<&'a RawValue>,
         }
         let refuse = |message: &str| Err(ErrorObject::new(Kind::InvalidParams, message));
-        let loose: Loose = read_params(params)?;
+        let loose: Loose<'_> = read_params(params)?;
         let target = match (loose.binding, loose.reference) {
             (Some(name), None) => Target::Binding(name),
             (None, Some(id)) => Target::Reference(id),
             (Some(_), Some(_)) | (None, None) => return refuse("params: exactly one of `binding` and `ref`"),
         };
+        if loose.args.is_some_and(|args| !args.get().starts_with('[')) {
+            return refuse("params: `args` must be a list");
+        }
         let payload = match (&target, loose.input, loose.args) {
-            (_, Some(input), None) => Payload::Input(input),
-            (Target::Reference(_), None, Some(args)) => Payload::Args(args),
+            (_, Some(input), None) => RawPayload::Input(input.to_owned()),
+            (Target::Reference(_), None, Some(args)) => RawPayload::Args(args.to_owned()),
             (Target::Binding(_), None, Some(_)) => {
                 return refuse("params: `args` is for `ref`; a binding takes `input`");
             }
@@ -205,8 +278,8 @@ impl InvokeParams {
     }
 }
 
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(deserializer).map(Some)
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
 }
 
 #[cfg(test)]

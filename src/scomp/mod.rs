@@ -9,3 +9,4 @@ pub mod methods;
 pub mod names;
 pub mod peer;
 pub mod plain;
+pub mod shape;

@@ -5,15 +5,16 @@
 
 use std::collections::HashMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::link::{SessionCommand, SessionEvent};
 use super::methods::{
     CANCEL_INVOKE, CancelParams, EVAL, EvalParams, HANDSHAKE, HandshakeParams, INVOKE, InvokeParams,
-    PROTOCOL, RELEASE_REF, ReleaseParams, ValueResult, read_params,
+    PROTOCOL, RELEASE_REF, RawInvokeParams, ReleaseParams, read_params,
 };
+use super::shape::Shape;
 use crate::rpc::{
     self, Answer, ErrorObject, Id, Inbound, InboundRefusal, Kind, Message, OurId, Outbound, encode_failure,
     encode_request, encode_success,
@@ -22,6 +23,13 @@ use crate::rpc::{
 /// Calls to one client that wait for its answer. A session holds further calls back before the table is full
 /// (`client_calls_open_max`); a caller without a session gets `Busy`.
 pub const CALLS_WAITING_MAX: usize = 16_384;
+
+/// Longest `error.data` of a client's answer that is read; longer ones are left out.
+/// It becomes a value in memory, which takes many times its text, and is shown to a script.
+const ERROR_DATA_BYTES_MAX: usize = 64 << 10;
+
+/// Longest handshake that is read, as values in memory: about 2 MiB of ordinary declarations.
+const HANDSHAKE_TREE_BYTES_MAX: usize = 16 << 20;
 
 /// What the driver is to do.
 #[derive(Debug)]
@@ -76,7 +84,7 @@ impl Peer {
 
     /// A text came in.
     pub fn on_text(&mut self, text: &str) -> Option<Effect> {
-        match rpc::decode(text) {
+        match rpc::decode_within(text, ERROR_DATA_BYTES_MAX) {
             Err(refusal) => Some(fail(refusal.id.as_ref(), &refusal.error)),
             Ok(Message::Request { id, method, params }) => Some(self.on_request(id, &method, params)),
             Ok(Message::Notification { method, params }) => Some(self.on_notification(&method, params)),
@@ -111,7 +119,7 @@ impl Peer {
     fn route(&mut self, id: &Id, method: &str, params: Option<&RawValue>) -> Result<Effect, ErrorObject> {
         match (&self.phase, method) {
             (Phase::AwaitingHandshake, HANDSHAKE) => {
-                let params: HandshakeParams = read_params(params)?;
+                let params = read_handshake(params)?;
                 if params.protocol != PROTOCOL {
                     let message = format!("protocol {:?} is not spoken here", params.protocol);
                     return Err(ErrorObject::new(Kind::UnsupportedProtocol, message)
@@ -132,7 +140,7 @@ impl Peer {
                 Ok(Effect::Command(SessionCommand::Eval { request: id.clone(), params }))
             }
             (Phase::Live, INVOKE) => {
-                let InvokeParams { target, payload } = InvokeParams::read(params)?;
+                let RawInvokeParams { target, payload } = RawInvokeParams::read(params)?;
                 Ok(Effect::Command(SessionCommand::Invoke { request: id.clone(), target, payload }))
             }
             (Phase::Live, RELEASE_REF) => Err(ErrorObject::new(
@@ -181,6 +189,11 @@ impl Peer {
                 encode_failure(Some(request), error)
             }
         }
+    }
+
+    /// Whether the client has calls to answer.
+    pub fn awaits_answers(&self) -> bool {
+        !self.outbound.is_empty()
     }
 
     /// Whether every request of the client is answered.
@@ -235,9 +248,24 @@ impl Peer {
     }
 }
 
-fn read_value(result: &RawValue) -> Result<Value, ErrorObject> {
-    let read = serde_json::from_str::<ValueResult>(result.get());
-    read.map(|result| result.value).map_err(|error| {
+fn read_handshake(params: Option<&RawValue>) -> Result<HandshakeParams, ErrorObject> {
+    if params.is_some_and(|params| Shape::of(params.get()).tree_bytes > HANDSHAKE_TREE_BYTES_MAX) {
+        return Err(ErrorObject::new(Kind::InvalidParams, "params: the handshake is too large"));
+    }
+    read_params(params)
+}
+
+/// `result` of an `invoke` of ours.
+#[derive(Deserialize)]
+struct RawValueResult<'a> {
+    #[serde(borrow)]
+    value: &'a RawValue,
+}
+
+/// The value stays text until the turn that uses it.
+fn read_value(result: &RawValue) -> Result<Box<RawValue>, ErrorObject> {
+    let read = serde_json::from_str::<RawValueResult<'_>>(result.get());
+    read.map(|result| result.value.to_owned()).map_err(|error| {
         ErrorObject::new(Kind::InvalidOutput, format!("the answer to invoke is not {{value}}: {error}"))
     })
 }

@@ -4,6 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use super::ServerState;
+use crate::budget::ConnectionBudget;
+use crate::runtime::shard::Weight;
+
 /// Sessions that have to be gone since the last time before memory is given back: fewer are not worth the walk.
 const SESSIONS_GONE_MIN: usize = 64;
 
@@ -49,6 +53,20 @@ impl Connections {
         let slot = ConnectionSlot(Arc::clone(&self.open));
         // Counted first and given back by the slot, so that two at once cannot both take the last place.
         (self.open.fetch_add(1, Ordering::Relaxed) < self.most).then_some(slot)
+    }
+}
+
+/// A connection's place on its shard; it goes with the connection through an upgrade.
+#[derive(Clone)]
+pub(crate) struct Placed(
+    #[expect(dead_code, reason = "held, not read")] pub(super) Arc<(Weight, ConnectionSlot)>,
+);
+
+impl ServerState {
+    /// The budget of a new connection.
+    pub(crate) fn connection_budget(&self) -> Arc<ConnectionBudget> {
+        let limits = self.directory.limits();
+        ConnectionBudget::new(&self.budget, limits.connection_bytes_max, limits.message_bytes_max)
     }
 }
 

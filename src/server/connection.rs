@@ -11,18 +11,23 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::binding::Principal;
+use crate::budget::{Charge, ConnectionBudget, Purpose};
 use crate::observe;
 use crate::quota::QuotaExceeded;
-use crate::rpc::ErrorObject;
+use crate::rpc::{ErrorObject, Kind};
 use crate::runtime::Inbox;
 use crate::scomp::link::{SessionCommand, SessionEvent};
 use crate::scomp::peer::{Effect, Peer};
+use crate::scomp::shape::tree_bytes;
 use crate::session::{Directory, Hold};
 use crate::transport::courier::{self, Undelivered};
 use crate::transport::{Frame, Outgoing, Transport, TransportError, close_code};
 
 /// Frames taken in at one go before the session's answers are looked at.
 const FRAMES_PER_ROUND_MAX: usize = 64;
+
+/// When a request makes sense again that found the budget used up: requests are mostly answered by then.
+const BUDGET_RETRY_MS: u64 = 100;
 
 /// Time limits of a connection; `None` where the transport has no such thing.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +48,7 @@ pub(crate) struct Terms {
     pub(crate) stop: CancellationToken,
     /// Whether the end of input is only that: what was asked before is still answered.
     pub(crate) finishes: bool,
+    pub(crate) budget: Arc<ConnectionBudget>,
 }
 
 /// How a connection ends: with a close frame, or because nobody is there any more.
@@ -73,6 +79,8 @@ struct Connection<T> {
     confirmed: (bool, bool),
     /// Whether the text at hand is one too many.
     over_quota: Option<QuotaExceeded>,
+    /// Length of the text at hand.
+    text_bytes: usize,
     last_heard: Instant,
     pinged: bool,
     /// Nothing more comes in, but answers still go out.
@@ -91,6 +99,7 @@ pub(crate) async fn drive<T: Transport>(transport: T, terms: Terms) {
         hold: None,
         confirmed: (false, false),
         over_quota: None,
+        text_bytes: 0,
         last_heard: Instant::now(),
         pinged: false,
         input_ended: false,
@@ -130,12 +139,13 @@ impl<T: Transport> Connection<T> {
     /// Nobody can answer any more, so no script is to wait for it.
     async fn give_up_calls(&mut self) {
         for command in self.peer.give_up_calls() {
-            self.pass_on(command).await;
+            self.pass_on(command, Charge::none()).await;
         }
     }
 
     async fn next_input(&mut self) -> Input {
         loop {
+            let may_read = self.may_read();
             self.set_alarm();
             let events = async {
                 match &mut self.hold {
@@ -153,7 +163,12 @@ impl<T: Transport> Connection<T> {
                 biased;
                 () = &mut self.stopped => return Input::Stop,
                 event = events => return Input::Event(event),
-                frame = self.transport.next(), if !self.input_ended => return Input::Frame(frame),
+                frame = self.transport.next(), if !self.input_ended && may_read => return Input::Frame(frame),
+                () = self.terms.budget.wait_for_room(), if !may_read => {
+                    // Nothing was read, so nothing can be said of how long the client was silent.
+                    self.last_heard = Instant::now();
+                    continue;
+                }
                 () = alarm => {}
             }
             self.alarm = None;
@@ -161,6 +176,12 @@ impl<T: Transport> Connection<T> {
                 return Input::Silence;
             }
         }
+    }
+
+    fn may_read(&self) -> bool {
+        let budget = &self.terms.budget;
+        budget.set_awaits_answers(self.peer.awaits_answers());
+        budget.may_read()
     }
 
     fn set_alarm(&mut self) {
@@ -183,7 +204,7 @@ impl<T: Transport> Connection<T> {
             Input::Event(event) => self.on_event(event).await?,
         }
         for _ in 0..FRAMES_PER_ROUND_MAX {
-            if self.input_ended {
+            if self.input_ended || !self.may_read() {
                 break;
             }
             match self.transport.next().now_or_never() {
@@ -203,7 +224,11 @@ impl<T: Transport> Connection<T> {
         match frame {
             Some(Ok(Frame::Text(text))) => {
                 self.over_quota = self.terms.principal.account.count_message(std::time::Instant::now).err();
-                match self.peer.on_text(text.as_str()) {
+                self.text_bytes = text.len();
+                let effect = self.peer.on_text(text.as_str());
+                // What is left of it is in the effect; both together would be two copies.
+                drop(text);
+                match effect {
                     Some(effect) => self.perform(effect).await,
                     None => Ok(()),
                 }
@@ -229,6 +254,7 @@ impl<T: Transport> Connection<T> {
     }
 
     async fn on_event(&mut self, event: Option<SessionEvent>) -> Result<(), End> {
+        self.text_bytes = 0;
         match event {
             Some(event) => match self.peer.on_event(event) {
                 Some(effect) => self.perform(effect).await,
@@ -247,7 +273,8 @@ impl<T: Transport> Connection<T> {
             Effect::Command(command) => match self.refuse(&command) {
                 Some(text) => self.send(Outgoing::Text(text)).await,
                 None => {
-                    self.pass_on(command).await;
+                    let charge = self.charge(&command);
+                    self.pass_on(command, charge).await;
                     Ok(())
                 }
             },
@@ -278,21 +305,45 @@ impl<T: Transport> Connection<T> {
             SessionCommand::Eval { request, .. } | SessionCommand::Invoke { request, .. } => request.clone(),
             SessionCommand::Answer { .. } | SessionCommand::Release { .. } => return None,
         };
-        let outcome = Err(refusal(self.over_quota.take()?));
+        let error = match self.over_quota.take() {
+            Some(exceeded) => refusal(exceeded),
+            None if self.peer.awaits_answers() && self.terms.budget.is_over(Purpose::Request) => {
+                out_of_budget()
+            }
+            None => return None,
+        };
+        let outcome = Err(error);
         match self.peer.on_event(SessionEvent::Answered { request, outcome })? {
             Effect::Send(text) => Some(text),
             Effect::Handshake { .. } | Effect::Command(_) | Effect::Close(..) | Effect::Ignored(_) => None,
         }
     }
 
-    async fn pass_on(&mut self, command: SessionCommand) {
+    /// Charges the text at hand for what it asks.
+    fn charge(&mut self, command: &SessionCommand) -> Charge {
+        let text_bytes = std::mem::take(&mut self.text_bytes);
+        let (purpose, bytes) = match command {
+            SessionCommand::Eval { .. } | SessionCommand::Invoke { .. } => (Purpose::Request, text_bytes),
+            SessionCommand::Answer { outcome: Ok(_), .. } | SessionCommand::Release { .. } => {
+                (Purpose::Answer, text_bytes)
+            }
+            // The data of an error is a value already.
+            SessionCommand::Answer { outcome: Err(error), .. } => {
+                (Purpose::Answer, text_bytes + error.data.as_ref().map_or(0, tree_bytes))
+            }
+        };
+        self.terms.budget.charge(purpose, bytes)
+    }
+
+    async fn pass_on(&mut self, command: SessionCommand, charge: Charge) {
         let Some(hold) = &self.hold else { return };
         let is_eval = matches!(command, SessionCommand::Eval { .. });
         if self.confirmed != (true, self.confirmed.1 | is_eval) {
             self.terms.directory.confirm(hold, is_eval);
             self.confirmed = (true, self.confirmed.1 | is_eval);
         }
-        let sent: Result<(), ErrorObject> = hold.handle.send(Inbox::Command(hold.connection, command)).await;
+        let sent: Result<(), ErrorObject> =
+            hold.handle.send(Inbox::Command(hold.connection, command, charge)).await;
         // A session that is gone ends the connection through its closed events.
         drop(sent);
     }
@@ -305,6 +356,11 @@ impl<T: Transport> Connection<T> {
     }
 
     async fn on_silence(&mut self) -> Result<(), End> {
+        // Silence means nothing while the client is not read.
+        if self.terms.budget.is_held_back() || !self.may_read() {
+            self.last_heard = Instant::now();
+            return Ok(());
+        }
         if self.hold.is_none() && self.terms.patience.handshake.is_some() {
             return Err(End::Close(1008, "no handshake came".to_owned()));
         }
@@ -327,6 +383,13 @@ impl From<Undelivered> for End {
             Undelivered::TooSlow => Self::Close(1013, "the connection reads too slowly".to_owned()),
         }
     }
+}
+
+/// The answer to a request that a client sends while it has calls to answer and its budget is used up.
+fn out_of_budget() -> ErrorObject {
+    observe::refused("bytes-in-flight");
+    let message = "the requests in flight take too many bytes";
+    ErrorObject::new(Kind::Busy, message).with("retryAfterMs", BUDGET_RETRY_MS)
 }
 
 fn refusal(exceeded: QuotaExceeded) -> ErrorObject {

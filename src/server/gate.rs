@@ -9,6 +9,7 @@ mod origin;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -114,6 +115,12 @@ impl Gate {
     /// Whether no token is needed. Such a gate belongs on a loopback address only.
     pub fn is_open(&self) -> bool {
         self.tokens.is_empty()
+    }
+
+    /// How many principals share the server: those with tokens, or the one without.
+    pub(crate) fn principals(&self) -> usize {
+        let names: HashSet<&str> = self.tokens.iter().map(|token| token.principal.name.as_str()).collect();
+        names.len().max(1)
     }
 
     /// The principal behind a request, or why it is refused.

@@ -97,13 +97,15 @@ async fn scomp(State(state): State<Arc<ServerState>>, request: Request<Body>) ->
         Err(refusal) => return refusal.into_response(),
     };
     let sizes = MessageSizes::both(state.directory.limits().message_bytes_max);
-    upgrade::accept(request, Some(SUBPROTOCOL), sizes, move |socket, placed| {
+    let budget = state.connection_budget();
+    upgrade::accept(request, Some(SUBPROTOCOL), sizes, Arc::clone(&budget), move |socket, placed| {
         let terms = Terms {
             directory: Arc::clone(&state.directory),
             principal,
             patience: state.patience,
             stop: state.stop.clone(),
             finishes: false,
+            budget,
         };
         let span = tracing::info_span!("connection", number = state.connections.next_number());
         let drive = async move {

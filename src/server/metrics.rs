@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{ServerState, ServiceState};
+use crate::budget::Purpose;
 use crate::observe;
 
 /// The page, as Prometheus reads it.
@@ -25,6 +26,17 @@ pub(crate) fn page(state: &ServerState) -> String {
         "Retired shards whose threads have ended",
         stuck.ended_total,
     );
+    let memory = state.directory.memory();
+    gauge(&mut text, "scomp_session_memory_bytes", "Memory that JavaScript heaps have drawn", memory.drawn());
+    let requests = state.budget.used(Purpose::Request);
+    gauge(
+        &mut text,
+        "scomp_request_bytes_in_flight",
+        "Bytes of requests beyond 64 KiB a connection",
+        requests,
+    );
+    let answers = state.budget.used(Purpose::Answer);
+    gauge(&mut text, "scomp_answer_bytes_in_flight", "Bytes of answers beyond 64 KiB a connection", answers);
     let services = state.services.list();
     let running = services.iter().filter(|service| service.state == ServiceState::Running).count();
     gauge(&mut text, "scomp_services", "Service scripts", services.len());

@@ -33,6 +33,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
@@ -45,13 +46,13 @@ pub use tls::{Tls, TlsError};
 
 use crate::binding::loader::Loaded;
 use crate::binding::{BindingError, Call, Package, PackageError, Principal, Registry};
+use crate::budget::ServerBudget;
 use crate::limits::Limits;
 use crate::observe;
 use crate::observe::audit::Audit;
-use crate::runtime::shard::Weight;
 use crate::session::{Directory, SessionSettings};
 use crate::transport::{self, PairEnd, Transport, pair};
-use capacity::{ConnectionSlot, Connections, Trimmer};
+use capacity::{Connections, Placed, Trimmer};
 use connection::Terms;
 use mounts::Additions;
 use settings::ServerSettings;
@@ -74,6 +75,8 @@ pub(crate) struct ServerState {
     pub(crate) directory: Arc<Directory>,
     pub(crate) shards: Arc<Shards>,
     pub(crate) connections: Connections,
+    pub(crate) budget: Arc<ServerBudget>,
+    pub(crate) bodies: Semaphore,
     pub(crate) tls: Option<Tls>,
     pub(crate) gate: Gate,
     pub(crate) patience: Patience,
@@ -224,6 +227,7 @@ impl Server {
             patience,
             stop: self.state.stop.clone(),
             finishes,
+            budget: self.state.connection_budget(),
         };
         let (done_tx, done_rx) = tokio::sync::oneshot::channel::<()>();
         let weight = shard.weigh();
@@ -273,10 +277,6 @@ impl Server {
         &self.state.directory
     }
 }
-
-/// A connection's place on its shard; it goes with the connection through an upgrade.
-#[derive(Clone)]
-pub(crate) struct Placed(#[expect(dead_code, reason = "held, not read")] Arc<(Weight, ConnectionSlot)>);
 
 async fn serve_http<S>(stream: S, router: axum::Router, placed: Placed, stop: CancellationToken)
 where
@@ -395,13 +395,9 @@ impl ServerBuilder {
         self.limits.check()?;
         start::refuse_unknown_names(&self.gate, &self.additions.policies, &self.registry)?;
         let stuck_after = self.limits.cpu_max() + STUCK_GRACE;
-        let directory = Arc::new(Directory::new(
-            Arc::new(self.registry),
-            Arc::new(self.limits),
-            self.sessions,
-            &self.name,
-            self.audit,
-        ));
+        let (registry, limits) = (Arc::new(self.registry), Arc::new(self.limits));
+        let directory = Directory::new(registry, limits, self.sessions, &self.name, self.audit);
+        let directory = Arc::new(directory.shared_by(self.gate.principals()));
         let shards = Shards::start(self.shard_count)?;
         let lost_from = Arc::clone(&directory);
         shards.watch(stuck_after, move |shard| {
@@ -413,6 +409,8 @@ impl ServerBuilder {
             directory,
             shards: Arc::clone(&shards),
             connections: Connections::new(self.settings.connections_max),
+            budget: ServerBudget::new(self.settings.bytes_in_flight_max),
+            bodies: Semaphore::new(mounts::HTTP_BODIES_MAX),
             tls: self.tls,
             gate: self.gate,
             patience: self.patience,

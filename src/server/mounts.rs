@@ -3,15 +3,18 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Response};
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderMap, Response, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::IntoResponse;
 use axum::routing::any;
 use futures_util::future::join_all;
+use hyper::body::Body as _;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tracing::Instrument as _;
@@ -20,8 +23,17 @@ use super::gate::Refusal;
 use super::{PAIR_FRAMES_MAX, Server, ServerState, http, upgrade};
 use crate::binding::Policy;
 use crate::binding::loader::CommandPackage;
+use crate::budget::ConnectionBudget;
+use crate::observe;
 use crate::peering::{Background, Endpoint, Face, Host, Mount, MountGate, Requester, Visit};
 use crate::transport::{MessageSizes, pair};
+
+/// HTTP requests with a body that packages serve at a time. The largest body that one takes has 10 MiB.
+/// Past it: 503.
+pub(super) const HTTP_BODIES_MAX: usize = 32;
+
+/// How long such a request may take, so that slow ones do not keep all others out. Past it: 408.
+const BODY_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Where scomp itself is spoken on the server's own port.
 const ROOT: &str = "/";
@@ -157,9 +169,25 @@ async fn check(
     match admit(&state, rule, request.headers()) {
         Ok(requester) => {
             request.extensions_mut().insert(requester);
-            next.run(request).await
+            run_within(&state, request, next).await
         }
         Err(refusal) => refusal.into_response(),
+    }
+}
+
+/// Pages read a body as a whole, so only so many are served at a time, and none for ever.
+async fn run_within(state: &ServerState, request: Request, next: Next) -> Response<Body> {
+    if request.body().is_end_stream() {
+        return next.run(request).await;
+    }
+    let Ok(_permit) = state.bodies.try_acquire() else {
+        observe::refused("http-bodies");
+        return (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "1")], "Too many uploads.\n")
+            .into_response();
+    };
+    match tokio::time::timeout(BODY_TIME_MAX, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => (StatusCode::REQUEST_TIMEOUT, "The request took too long.\n").into_response(),
     }
 }
 
@@ -185,7 +213,9 @@ fn accept(
         read_bytes_max: endpoint.message_bytes_max(),
         sent_bytes_max: endpoint.sent_bytes_max(),
     };
-    upgrade::accept(request, subprotocol, sizes, move |socket, placed| {
+    // Only messages that are still arriving are counted: what becomes of them is the package's own affair.
+    let budget = ConnectionBudget::new(&state.budget, usize::MAX, sizes.read_bytes_max);
+    upgrade::accept(request, subprotocol, sizes, budget, move |socket, placed| {
         let stop = state.stop.clone();
         let visit = Visit { transport: Box::new(socket), principal, audit, query, headers, stop };
         let serve = async move {

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::binding::{Policy, Roles};
+use crate::limits::machine;
 use crate::observe::audit::Audit;
 use crate::quota::Quotas;
 
@@ -98,13 +99,22 @@ impl AuditSettings {
 pub struct ServerSettings {
     /// Connections at once, upgraded or not. One more is closed before a byte of it is read.
     pub connections_max: usize,
+    /// Bytes of messages in memory, over all connections, from the first byte of a frame to the answer: that much of
+    /// requests, and as much of answers to the server's own calls. Past it large messages are not read until others
+    /// are answered; what a connection has in flight up to 64 KiB is not counted. By default a sixteenth of the
+    /// memory, so that both together leave most of it to sessions.
+    pub bytes_in_flight_max: usize,
 }
+
+/// Least default of [`ServerSettings::bytes_in_flight_max`]: four of the longest messages at a time.
+const BYTES_IN_FLIGHT_MIN: usize = 64 << 20;
 
 impl Default for ServerSettings {
     fn default() -> Self {
         Self {
             // Somewhat more than sessions, so that probes and scrapes get in beside them.
             connections_max: 24_000,
+            bytes_in_flight_max: (machine::memory_bytes() / 16).max(BYTES_IN_FLIGHT_MIN),
         }
     }
 }

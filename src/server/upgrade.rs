@@ -14,12 +14,15 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
-use super::Placed;
+use std::sync::Arc;
+
+use super::capacity::Placed;
+use crate::budget::ConnectionBudget;
 use crate::runtime::shard::Shard;
-use crate::transport::{MessageSizes, WebSocket, config};
+use crate::transport::{MessageSizes, Metered, WebSocket, config};
 
 /// An upgraded connection.
-pub(crate) type Upgrade = WebSocket<TokioIo<Upgraded>>;
+pub(crate) type Upgrade = WebSocket<Metered<TokioIo<Upgraded>>>;
 
 /// Accepts a WebSocket and hands it to `serve`, on the shard that we are on, with its place there. The subprotocol is echoed if the client
 /// offers it, and nothing else is.
@@ -27,6 +30,7 @@ pub(crate) fn accept<F>(
     mut request: Request<Body>,
     subprotocol: Option<&str>,
     sizes: MessageSizes,
+    budget: Arc<ConnectionBudget>,
     serve: F,
 ) -> Response<Body>
 where
@@ -42,11 +46,11 @@ where
     let upgrade = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
         let Ok(upgraded) = upgrade.await else { return };
-        let io = TokioIo::new(upgraded);
+        let io = Metered::new(TokioIo::new(upgraded), Arc::clone(&budget));
         let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config(sizes))).await;
         if let Some(shard) = Shard::current() {
             // A shard with no room for one more drops the socket.
-            let _ = shard.run(move || serve(WebSocket::new(socket), placed));
+            let _ = shard.run(move || serve(WebSocket::new(socket).with_budget(budget), placed));
         }
     });
     let mut response = Response::new(Body::empty());

@@ -6,6 +6,7 @@
 
 mod handshake;
 mod list;
+mod share;
 mod token;
 
 use std::collections::HashMap;
@@ -28,7 +29,9 @@ use crate::observe::audit::{Audit, Event};
 use crate::quota::SessionSlot;
 use crate::rpc::{ErrorObject, Kind};
 use crate::runtime::shard::Shard;
-use crate::runtime::{Attachment, EventReceiver, Inbox, Session, SessionHandle, SessionParts, event_channel};
+use crate::runtime::{
+    Attachment, Claim, EventReceiver, Inbox, MemoryTotal, Session, SessionHandle, SessionParts, event_channel,
+};
 use crate::scomp::declaration::Declaration;
 use crate::scomp::link::Closing;
 use crate::scomp::methods::{HandshakeParams, PROTOCOL, ResumeParams};
@@ -36,6 +39,7 @@ use crate::scomp::names::NameSet;
 use handshake::ClientBindings;
 pub(crate) use list::ListScope;
 pub use list::Listed;
+use share::oldest_detached;
 use token::Tokens;
 
 /// How long sessions live and how many there may be.
@@ -46,7 +50,8 @@ pub struct SessionSettings {
     pub sessions_max: usize,
     /// How long a session without connection is kept, in milliseconds.
     pub ttl_ms: u64,
-    /// Sessions without connection that are kept; past it the longest detached goes first.
+    /// Sessions without connection that are kept, in equal parts for the principals that have tokens. Past its part a
+    /// principal loses the one of its own that has been detached longest, never one of another.
     pub detached_max: usize,
 }
 
@@ -61,6 +66,8 @@ pub struct Directory {
     registry: Arc<Registry>,
     limits: Arc<Limits>,
     settings: SessionSettings,
+    /// Detached sessions that each principal may keep.
+    detached_share: usize,
     /// What every handshake answers under `bindings`, written once: servers with hundreds of bindings are common.
     declarations: Box<RawValue>,
     /// The names in there, which a client cannot take.
@@ -71,6 +78,8 @@ pub struct Directory {
     most: AtomicUsize,
     draining: AtomicBool,
     audit: Audit,
+    /// The memory of all sessions.
+    memory: Arc<MemoryTotal>,
 }
 
 struct Entry {
@@ -109,6 +118,8 @@ pub(crate) struct Hold {
     pub(crate) events: EventReceiver,
     /// `result` of the handshake.
     pub(crate) welcome: Box<RawValue>,
+    /// What the client's declarations take of the memory of all sessions.
+    pub(crate) _declared: Option<Claim>,
 }
 
 /// `result` of the handshake, as it is written.
@@ -140,6 +151,8 @@ impl Directory {
         }
         Self {
             registry,
+            detached_share: settings.detached_max,
+            memory: MemoryTotal::new(limits.memory_total_bytes_max),
             limits,
             settings,
             declarations: written(&declarations),
@@ -173,6 +186,7 @@ impl Directory {
         principal: &Arc<Principal>,
         params: HandshakeParams,
     ) -> Result<Hold, ErrorObject> {
+        let declared = self.claim_declarations(&params.bindings)?;
         let schema_budget = SchemaBudget::new(self.limits.schema_bytes_max);
         let ClientBindings { bindings, warnings } =
             handshake::check_bindings(&self.names, principal, &params.bindings, &schema_budget)?;
@@ -200,7 +214,7 @@ impl Directory {
         }
         let bindings = &self.declarations;
         let welcome = written(&Welcome { protocol: PROTOCOL, session_id: &id, bindings, metadata });
-        Ok(Hold { id, connection, handle, events, welcome })
+        Ok(Hold { id, connection, handle, events, welcome, _declared: declared })
     }
 
     fn create(&self, principal: &Arc<Principal>) -> Result<Opened, ErrorObject> {
@@ -225,6 +239,7 @@ impl Directory {
             scope: Arc::clone(&scope),
             limits: Arc::clone(&self.limits),
             registry: Arc::clone(&self.registry),
+            memory: Arc::clone(&self.memory),
         };
         let full = || {
             observe::refused("server-sessions");
@@ -232,6 +247,9 @@ impl Directory {
         };
         if self.len() >= self.settings.sessions_max {
             return Err(full());
+        }
+        if !self.memory.has_room() {
+            return Err(self.out_of_memory());
         }
         // Made before the lock is taken: it takes longer than everything that the lock is for.
         let (session, handle) = Session::new(parts).map_err(|error| busy(&error.to_string()))?;
@@ -309,7 +327,8 @@ impl Directory {
             };
             if entry.ran_eval && !entry.handle.is_gone() {
                 entry.detached_at = Some(Instant::now());
-                oldest_detached(&mut sessions, self.settings.detached_max)
+                let principal = Arc::clone(&entry.principal);
+                oldest_detached(&mut sessions, &principal.name, self.detached_share)
             } else {
                 sessions.remove(&hold.id)
             }
@@ -381,19 +400,6 @@ impl Directory {
 
 /// Id, token, whether resumed, handle, connection.
 type Opened = (String, String, bool, SessionHandle, u64);
-
-fn oldest_detached(sessions: &mut HashMap<String, Entry>, detached_max: usize) -> Option<Entry> {
-    if sessions.len() <= detached_max {
-        return None;
-    }
-    let detached = sessions.iter().filter_map(|(id, entry)| Some((entry.detached_at?, id)));
-    if detached.clone().count() <= detached_max {
-        return None;
-    }
-    let (_, oldest) = detached.min()?;
-    let oldest = oldest.clone();
-    sessions.remove(&oldest)
-}
 
 /// As JSON text. What has only strings as keys can always be written.
 fn written(value: &impl serde::Serialize) -> Box<RawValue> {

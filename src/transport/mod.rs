@@ -5,6 +5,7 @@
 //! reports what came in and judges nothing: which close code answers a frame is the driver's decision.
 
 pub mod courier;
+mod metered;
 mod pair;
 mod stdio;
 mod text;
@@ -15,6 +16,7 @@ use std::io;
 use futures_util::{Sink, Stream};
 use tokio_tungstenite::tungstenite::Bytes;
 
+pub use metered::Metered;
 pub use pair::{PairEnd, pair};
 pub use stdio::{ChildOutput, Lines, spawn, stdio};
 pub use text::Text;

@@ -5,6 +5,7 @@
 //! unread bytes resets it, and the peer would see the reset instead of our close frame.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures_util::{Sink, Stream};
@@ -18,6 +19,7 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message, WebSocketCon
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
 
 use super::{Frame, Outgoing, TransportError, close_code, cut_reason};
+use crate::budget::ConnectionBudget;
 
 /// The WebSocket subprotocol; a server may ignore it.
 pub const SUBPROTOCOL: &str = "scomp.v0";
@@ -65,6 +67,8 @@ pub fn config(sizes: MessageSizes) -> WebSocketConfig {
 pub struct WebSocket<S> {
     stream: WebSocketStream<S>,
     reading: Reading,
+    /// Learns where messages end.
+    budget: Option<Arc<ConnectionBudget>>,
 }
 
 enum Reading {
@@ -133,7 +137,20 @@ fn dial_error(url: &str, error: Error) -> TransportError {
 impl<S> WebSocket<S> {
     /// A WebSocket whose upgrade is done; its limits are those of [`config`].
     pub fn new(stream: WebSocketStream<S>) -> Self {
-        Self { stream, reading: Reading::Frames }
+        Self { stream, reading: Reading::Frames, budget: None }
+    }
+
+    /// Tells the budget of a [`Metered`](super::Metered) stream where messages end.
+    #[must_use]
+    pub fn with_budget(mut self, budget: Arc<ConnectionBudget>) -> Self {
+        self.budget = Some(budget);
+        self
+    }
+
+    fn end_partial(&self) {
+        if let Some(budget) = &self.budget {
+            budget.end_partial();
+        }
     }
 }
 
@@ -141,7 +158,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame, TransportError>>> {
         while let Some(received) = ready!(Pin::new(&mut self.stream).poll_next(cx)) {
             match received.map(incoming) {
-                Ok(Some(frame)) => return Poll::Ready(Some(Ok(frame))),
+                Ok(Some(frame)) => {
+                    // A ping may come between the parts of a message.
+                    if matches!(frame, Frame::Text(_) | Frame::Binary(_)) {
+                        self.end_partial();
+                    }
+                    return Poll::Ready(Some(Ok(frame)));
+                }
                 Ok(None) => {}
                 Err(error) => return Poll::Ready(self.end(error)),
             }
@@ -151,6 +174,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
     }
 
     fn end(&mut self, error: Error) -> Option<Result<Frame, TransportError>> {
+        self.end_partial();
         let last = incoming_error(error);
         self.reading = match last {
             Some(Ok(Frame::TooLong)) => Reading::Discarding { left: DISCARDED_BYTES_MAX },
@@ -170,6 +194,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
                 return Poll::Ready(());
             }
             left = left.saturating_sub(buffer.filled().len());
+            // What is thrown away takes no room.
+            self.end_partial();
         }
         if left == 0 {
             return Poll::Ready(());

@@ -86,7 +86,7 @@ async fn a_session_is_its_principals_alone() {
 
 #[tokio::test]
 async fn one_connection_too_many_is_closed_unread() {
-    let settings = ServerSettings { connections_max: 1 };
+    let settings = ServerSettings { connections_max: 1, ..ServerSettings::default() };
     let (_server, address) = start(builder().settings(settings)).await;
     let first = Client::connect(format!("ws://{address}/")).await.unwrap();
     let mut second = TcpStream::connect(address).await.unwrap();

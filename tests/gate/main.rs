@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod console;
+mod detached;
 mod entry;
 mod harness;
 mod quotas;

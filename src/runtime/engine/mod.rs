@@ -18,20 +18,27 @@ use super::prelude;
 use super::source::Positions;
 use super::stack;
 use super::thrown::SourceMap;
+use super::total::Share;
 use super::value::Encoded;
 use crate::binding::Registry;
 use crate::limits::Limits;
 use crate::rpc::{ErrorObject, Kind};
 
-pub(crate) use start::Started;
+pub(crate) use start::{Arguments, Started};
 
 /// Memory that must be free after the limit was hit for the context to be worth keeping.
 const MEMORY_RESERVE_BYTES: usize = 1 << 20;
 
 /// Could not make a context.
 #[derive(Debug, thiserror::Error)]
-#[error("no room for another JavaScript context: {0}")]
-pub(crate) struct EngineError(#[from] rquickjs::Error);
+pub(crate) enum EngineError {
+    /// The sessions of the server use all the memory that they may.
+    #[error("the memory for sessions is used up")]
+    Full,
+    /// QuickJS could not make it.
+    #[error("no room for another JavaScript context: {0}")]
+    Failed(#[from] rquickjs::Error),
+}
 
 /// Something whose promise is awaited on behalf of somebody outside.
 pub(crate) struct Watched {
@@ -85,10 +92,14 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// A fresh world. Its calls go nowhere until they are [dispatched](Self::dispatch_to).
-    pub(crate) fn new(limits: Arc<Limits>, registry: Arc<Registry>) -> Result<Self, EngineError> {
-        let guest = Guest::new(limits, registry);
-        let used = Rc::new(Used::default());
-        let heap = Heap::new(Rc::clone(&guest.meter), Rc::clone(&used), guest.limits.memory_bytes_max);
+    pub(crate) fn new(
+        limits: Arc<Limits>,
+        registry: Arc<Registry>,
+        share: Share,
+    ) -> Result<Self, EngineError> {
+        let guest = Guest::new(limits, registry, Arc::clone(share.total()));
+        let used = Rc::new(Used::new(guest.limits.memory_bytes_max, share));
+        let heap = Heap::new(Rc::clone(&guest.meter), Rc::clone(&used));
         let runtime = Runtime::new_with_alloc(heap)?;
         runtime.set_max_stack_size(guest.limits.stack_bytes_max);
         let context = Context::full(&runtime)?;
@@ -107,6 +118,7 @@ impl Engine {
             state.track_rejection(&ctx, promise, reason, handled);
         })));
         let poll_counter = Arc::new(context.with(|ctx| PollCounter::new(&ctx)));
+        used.end_turn();
         Ok(Self { guest, context, runtime, used, poll_counter })
     }
 
@@ -162,7 +174,13 @@ impl Engine {
         }
         ctx.run_gc();
         let limit = self.guest.limits.memory_bytes_max;
-        self.used.bytes() + MEMORY_RESERVE_BYTES.min(limit / 8) <= limit
+        self.used.end_turn();
+        self.used.bytes() + MEMORY_RESERVE_BYTES.min(limit / 8) <= limit && !self.used.is_overdrawn()
+    }
+
+    /// The account of its memory.
+    pub(crate) fn used(&self) -> &Used {
+        &self.used
     }
 
     /// Bytes of the JavaScript heap in use.

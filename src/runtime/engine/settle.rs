@@ -76,8 +76,7 @@ impl Engine {
         Look::Over(Settled { owner: watched.owner, outcome, handed: Vec::new() })
     }
 
-    /// The end of something that gave this value. The client gets that of an eval as text; what a function gave may have
-    /// to be checked first.
+    /// The end of something that gave this value. The client gets it as text, a handler as a tree.
     pub(super) fn settled<'js>(
         &self,
         ctx: &Ctx<'js>,
@@ -86,9 +85,11 @@ impl Engine {
         holder: Holder,
     ) -> Settled {
         let (guest, mut handed) = (&self.guest, Vec::new());
-        let encoded = match owner {
-            Owner::Eval(_) => guest.encode::<Text>(ctx, value, holder, &mut handed).map(Encoded::Text),
-            Owner::Invocation(_) | Owner::Nobody => {
+        let encoded = match (owner, holder) {
+            (Owner::Eval(_), _) | (Owner::Invocation(_), Holder::Client) => {
+                guest.encode::<Text>(ctx, value, holder, &mut handed).map(Encoded::Text)
+            }
+            (Owner::Invocation(_), Holder::Host) | (Owner::Nobody, _) => {
                 guest.encode::<Tree>(ctx, value, holder, &mut handed).map(Encoded::Tree)
             }
         };
@@ -133,7 +134,7 @@ impl Engine {
 
     fn is_out_of_memory(&self) -> bool {
         let limit = self.guest.limits.memory_bytes_max;
-        self.used.bytes() > limit - limit / 8
+        self.used.bytes() > limit - limit / 8 || self.used.refused_by_total().is_some()
     }
 
     /// Reports the rejections that nobody handled by the end of the turn.

@@ -8,9 +8,18 @@ use super::super::guest::{Holder, Origin, Owner, Root};
 use super::super::script::{Code, Refusal, Script};
 use super::super::source::{self, Positions, Prepared};
 use super::super::thrown::SourceMap;
-use super::super::value;
+use super::super::value::{self, DecodeError};
 use super::{Engine, Settled, Source, Watched};
 use crate::rpc::{ErrorObject, Kind};
+use crate::scomp::methods::RawPayload;
+
+/// What a function of the script is called with.
+pub(crate) enum Arguments {
+    /// By a handler.
+    Trees(Vec<Value>),
+    /// By the client, as it was sent.
+    Text(RawPayload),
+}
 
 /// What began to run.
 pub(crate) enum Started {
@@ -141,17 +150,16 @@ impl Engine {
         ctx: &Ctx<'_>,
         owner: Owner,
         function: &Root,
-        arguments: &[Value],
+        arguments: &Arguments,
         (origin, holder): (Origin, Holder),
     ) -> Result<Started, ErrorObject> {
         let failed = |_| ErrorObject::new(Kind::Internal, "the function is not of this session");
         let function: Function<'_> = function.get(ctx).map_err(failed)?;
-        let mut list = rquickjs::function::Args::new(ctx.clone(), arguments.len());
-        for (index, argument) in arguments.iter().enumerate() {
-            let argument = self.guest.decode(ctx, argument, origin).map_err(|error| {
-                ErrorObject::new(Kind::InvalidParams, error.message)
-                    .with("path", format!("/{index}{}", error.path))
-            })?;
+        let decoded = self
+            .decode_arguments(ctx, arguments, origin)
+            .map_err(|error| error.into_object(Kind::InvalidParams))?;
+        let mut list = rquickjs::function::Args::new(ctx.clone(), decoded.len());
+        for argument in decoded {
             list.push_arg(argument).map_err(failed)?;
         }
         let positions = Positions::default();
@@ -162,6 +170,34 @@ impl Engine {
                 Ok(Started::Waiting(Watched { owner, promise, name, positions, holder }))
             }
             Err(error) => Err(self.failure(ctx, error, &SourceMap { name: &name, positions: &positions })),
+        }
+    }
+}
+
+impl Engine {
+    /// Builds the arguments of a call. The path of an error counts from the parameters of the client's `invoke`, or from
+    /// the list of a handler's arguments.
+    fn decode_arguments<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        arguments: &Arguments,
+        origin: Origin,
+    ) -> Result<Vec<JsValue<'js>>, DecodeError> {
+        match arguments {
+            Arguments::Trees(trees) => {
+                let decode = |(index, tree): (usize, &Value)| {
+                    self.guest.decode(ctx, tree, origin).map_err(|error| error.inside(&index.to_string()))
+                };
+                trees.iter().enumerate().map(decode).collect()
+            }
+            Arguments::Text(RawPayload::Input(text)) => {
+                let decoded = self.guest.decode_text(ctx, text.get(), origin);
+                decoded.map(|argument| vec![argument]).map_err(|error| error.inside("input"))
+            }
+            Arguments::Text(RawPayload::Args(list)) => {
+                let decoded = self.guest.decode_list(ctx, list.get(), origin);
+                decoded.map_err(|error| error.inside("args"))
+            }
         }
     }
 }

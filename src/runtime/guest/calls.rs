@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use rquickjs::{Function, Persistent};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
+use super::super::total::Claim;
 use super::{Origin, Owner};
 use crate::rpc::ErrorObject;
 use crate::scomp::methods::Payload;
@@ -20,8 +22,17 @@ pub(crate) enum Reach {
     Import(String),
 }
 
+/// What a call gave.
+#[derive(Debug)]
+pub(crate) enum CallValue {
+    /// From a handler.
+    Tree(Value),
+    /// From the client, as it was sent: it becomes a value of the script without a tree in between.
+    Text(Box<RawValue>),
+}
+
 /// The answer to a call, and who gave it.
-pub(crate) type CallAnswer = (Result<Value, ErrorObject>, Origin);
+pub(crate) type CallAnswer = (Result<CallValue, ErrorObject>, Origin);
 
 /// Takes a call that the script makes; an answer that is there at once spares the way round.
 pub(crate) type Dispatch = dyn Fn(Asked) -> Option<CallAnswer>;
@@ -43,6 +54,10 @@ pub(crate) struct Settlers {
     pub(crate) reject: Persistent<Function<'static>>,
     /// Where in the script the call was made.
     pub(crate) stack: String,
+    /// What its payload takes in memory until the answer is there.
+    pub(crate) payload_bytes: usize,
+    /// Its part of the memory of all sessions, if it is large.
+    pub(crate) _claim: Option<Claim>,
 }
 
 /// The calls in flight.
@@ -50,6 +65,8 @@ pub(crate) struct Settlers {
 pub(crate) struct Calls {
     next: u64,
     waiting: HashMap<u64, Settlers>,
+    /// What the payloads of these take in memory.
+    waiting_bytes: usize,
     /// How many calls each owner has made. Few have: a tree finds one of them faster than a hash is computed.
     made: BTreeMap<Owner, u64>,
 }
@@ -68,6 +85,7 @@ impl Calls {
 
     /// The answer to a call is to come.
     pub(crate) fn wait(&mut self, call: u64, settlers: Settlers) {
+        self.waiting_bytes += settlers.payload_bytes;
         self.waiting.insert(call, settlers);
     }
 
@@ -89,7 +107,19 @@ impl Calls {
 
     /// Takes the promise of a call.
     pub(crate) fn take(&mut self, call: u64) -> Option<Settlers> {
-        self.waiting.remove(&call)
+        let settlers = self.waiting.remove(&call)?;
+        self.waiting_bytes -= settlers.payload_bytes;
+        Some(settlers)
+    }
+
+    /// Whether no further payload has room, so that it need not be made.
+    pub(crate) fn is_full(&self, bytes_max: usize) -> bool {
+        self.waiting_bytes >= bytes_max
+    }
+
+    /// Whether there is room for a payload beside those of the calls that wait.
+    pub(crate) fn has_room(&self, payload_bytes: usize, bytes_max: usize) -> bool {
+        self.waiting_bytes.saturating_add(payload_bytes) <= bytes_max
     }
 
     /// How many it waits for.

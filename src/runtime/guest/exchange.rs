@@ -86,6 +86,35 @@ impl Guest {
         value: &Value,
         origin: Origin,
     ) -> Result<JsValue<'js>, DecodeError> {
+        self.decode_with(ctx, origin, |decoder| decoder.value(value))
+    }
+
+    /// Builds a value for the script from its text.
+    pub(crate) fn decode_text<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        text: &str,
+        origin: Origin,
+    ) -> Result<JsValue<'js>, DecodeError> {
+        self.decode_with(ctx, origin, |decoder| decoder.text(text))
+    }
+
+    /// Builds the values of a list from its text.
+    pub(crate) fn decode_list<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        text: &str,
+        origin: Origin,
+    ) -> Result<Vec<JsValue<'js>>, DecodeError> {
+        self.decode_with(ctx, origin, |decoder| decoder.list(text))
+    }
+
+    fn decode_with<'js, R>(
+        &self,
+        ctx: &Ctx<'js>,
+        origin: Origin,
+        build: impl FnOnce(&mut Decoder<'_, 'js>) -> R,
+    ) -> R {
         let kit = |name: &str| kit_function(&self.kit(ctx)?, name);
         let mut import = |id: &str, name: &str, fields: &Map<String, Value>| {
             let key = self.import_key(origin, id);
@@ -102,7 +131,7 @@ impl Guest {
         };
         let mut decoder =
             Decoder { ctx, kit: &kit, import: &mut import, depth_left: self.limits.value_depth_max };
-        decoder.value(value)
+        build(&mut decoder)
     }
 
     fn import_key(&self, origin: Origin, id: &str) -> String {

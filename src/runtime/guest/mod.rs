@@ -22,11 +22,12 @@ use std::time::Instant;
 use rquickjs::{Object, Persistent, Value as JsValue};
 
 use super::meter::Meter;
+use super::total::MemoryTotal;
 use crate::binding::schema::SchemaBudget;
 use crate::binding::{FunctionPlace, FunctionSchemas, Registry};
 use crate::limits::Limits;
 
-pub(crate) use calls::{Asked, CallAnswer, Calls, Dispatch, Reach, Settlers};
+pub(crate) use calls::{Asked, CallAnswer, CallValue, Calls, Dispatch, Reach, Settlers};
 pub(crate) use console::{Console, ConsoleLine};
 pub(crate) use exchange::function_number;
 pub(crate) use functions::{Callable, Functions, Holder};
@@ -61,6 +62,8 @@ const REJECTIONS_KEPT_MAX: usize = 64;
 pub(crate) struct Guest {
     pub(crate) limits: Arc<Limits>,
     pub(crate) registry: Arc<Registry>,
+    /// The memory of all sessions.
+    pub(crate) memory: Arc<MemoryTotal>,
     pub(crate) meter: Rc<Meter>,
     pub(crate) console: RefCell<Console>,
     pub(crate) timers: RefCell<Timers>,
@@ -101,7 +104,7 @@ pub(crate) struct Rejection {
 
 impl Guest {
     /// The state of a fresh context.
-    pub(crate) fn new(limits: Arc<Limits>, registry: Arc<Registry>) -> Rc<Self> {
+    pub(crate) fn new(limits: Arc<Limits>, registry: Arc<Registry>, memory: Arc<MemoryTotal>) -> Rc<Self> {
         Rc::new(Self {
             meter: Rc::new(Meter::new()),
             console: RefCell::new(Console::new(limits.console_bytes_max)),
@@ -125,6 +128,7 @@ impl Guest {
             eval_started: Cell::new(Instant::now()),
             limits,
             registry,
+            memory,
         })
     }
 

@@ -1,15 +1,21 @@
 //! The calls that a script makes: of bindings, and of functions that it was given.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use rquickjs::{Ctx, Function, Object, Persistent, Promise, Value as JsValue};
 use serde_json::{Value, json};
 
+use super::super::total::Claim;
 use super::super::value::{EncodeError, Fault, Tree};
 use super::exchange::function_number;
-use super::{Asked, CallAnswer, Guest, Holder, Origin, Owner, Reach, Settlers, kit_function};
+use super::{Asked, CallAnswer, CallValue, Guest, Holder, Origin, Owner, Reach, Settlers, kit_function};
 use crate::rpc::{ErrorObject, Kind};
 use crate::scomp::methods::Payload;
+
+/// Payloads up to here do not count towards the memory of all sessions: a call has a promise of about that size in the
+/// heap, which does.
+const UNCLAIMED_BYTES_MAX: usize = 4 << 10;
 
 impl Guest {
     /// `await someBinding(input)`. The key is the number of a binding of the server, or the name of one of the client.
@@ -25,6 +31,9 @@ impl Guest {
             Some(number) => (Reach::Server(number), Holder::Host),
             None => (Reach::Client(key.get()?), Holder::Client),
         };
+        if self.refuses_calls(ctx, &reject)? {
+            return Ok(promise);
+        }
         let mut handed = Vec::new();
         let payload = match count {
             0 => Ok(json!({})),
@@ -55,6 +64,9 @@ impl Guest {
     ) -> rquickjs::Result<Promise<'js>> {
         let (promise, resolve, reject) = ctx.promise()?;
         let holder = if key.starts_with("native:") { Holder::Host } else { Holder::Client };
+        if self.refuses_calls(ctx, &reject)? {
+            return Ok(promise);
+        }
         let mut handed = Vec::new();
         let mut encoded = Vec::new();
         let count: u32 = arguments.get("length")?;
@@ -98,6 +110,28 @@ impl Guest {
                 ErrorObject::new(Kind::TooManyCalls, format!("an eval may make {calls_max} binding calls"));
             return self.reject(ctx, &reject, &error, Origin::Host, None);
         };
+        let payload_bytes = payload.tree_bytes();
+        if payload_bytes > self.limits.calls_bytes_max {
+            return self.reject_unencodable(ctx, &reject, &EncodeError::new(Fault::TooLarge));
+        }
+        if !self.calls.borrow().has_room(payload_bytes, self.limits.calls_bytes_max) {
+            return self.reject_crowded(ctx, &reject);
+        }
+        // To write a large payload takes a while in which QuickJS does not poll.
+        if payload_bytes > UNCLAIMED_BYTES_MAX && self.meter.is_over(Instant::now()) {
+            return Ok(());
+        }
+        let claim = match payload_bytes > UNCLAIMED_BYTES_MAX {
+            true => match Claim::new(&self.memory, payload_bytes) {
+                Some(claim) => Some(claim),
+                None => {
+                    let message = "the memory for sessions is used up";
+                    let error = ErrorObject::new(Kind::MemoryLimit, message);
+                    return self.reject(ctx, &reject, &error, Origin::Host, None);
+                }
+            },
+            false => None,
+        };
         let dispatch = self.dispatch.borrow().clone();
         let answer = dispatch.and_then(|dispatch| dispatch(Asked { call, reach, payload, owner, functions }));
         if let Some(answer) = answer {
@@ -107,9 +141,30 @@ impl Guest {
             resolve: Persistent::save(ctx, resolve),
             reject: Persistent::save(ctx, reject),
             stack: self.place_of_call(ctx)?,
+            payload_bytes,
+            _claim: claim,
         };
         self.calls.borrow_mut().wait(call, settlers);
         Ok(())
+    }
+
+    /// Whether a call is not made, and its payload not even written: the script is to end, or there is no room.
+    fn refuses_calls<'js>(&self, ctx: &Ctx<'js>, reject: &Function<'js>) -> rquickjs::Result<bool> {
+        if self.meter.stopped().is_some() {
+            return Ok(true);
+        }
+        let is_full = self.calls.borrow().is_full(self.limits.calls_bytes_max);
+        if is_full {
+            self.reject_crowded(ctx, reject)?;
+        }
+        Ok(is_full)
+    }
+
+    /// Refuses a call because those that wait for their answer hold too much.
+    fn reject_crowded<'js>(&self, ctx: &Ctx<'js>, reject: &Function<'js>) -> rquickjs::Result<()> {
+        let message = format!("the calls in flight hold more than {} bytes", self.limits.calls_bytes_max);
+        let error = ErrorObject::new(Kind::TooManyCalls, message);
+        self.reject(ctx, reject, &error, Origin::Host, None)
     }
 
     /// Gives an answer to the script. Without a stack, an error gets the one of the call that is being made.
@@ -122,11 +177,11 @@ impl Guest {
         stack: Option<&str>,
     ) -> rquickjs::Result<()> {
         let decoded = outcome.and_then(|value| {
-            let decoded = self.decode(ctx, &value, origin);
-            decoded.map_err(|error| {
-                ErrorObject::new(error.kind.unwrap_or(Kind::InvalidOutput), error.message)
-                    .with("path", error.path)
-            })
+            let decoded = match value {
+                CallValue::Tree(value) => self.decode(ctx, &value, origin),
+                CallValue::Text(text) => self.decode_text(ctx, text.get(), origin),
+            };
+            decoded.map_err(|error| error.into_object(Kind::InvalidOutput))
         });
         match decoded {
             Ok(value) => resolve.call((value,)),

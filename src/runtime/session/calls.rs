@@ -4,11 +4,12 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
 
-use super::super::guest::{CallAnswer, Callable, Holder, Origin, Owner};
+use super::super::guest::{CallAnswer, CallValue, Callable, Holder, Origin, Owner};
 use super::dispatch::Pending;
 use super::turn::Action;
 use super::{Inbox, Ready, Session};
 use crate::binding::places;
+use crate::budget::Charge;
 use crate::rpc::ErrorObject;
 use crate::scomp::link::SessionEvent;
 
@@ -51,24 +52,25 @@ impl Session {
         }
     }
 
-    /// Gives the answer to a call to the script, in the next turn of its owner.
-    pub(crate) fn settle_soon(&mut self, call: u64, owner: Owner, answer: CallAnswer) {
+    /// Gives the answer to a call to the script, in the next turn of its owner; the client is charged until then.
+    pub(crate) fn settle_soon(&mut self, call: u64, owner: Owner, answer: CallAnswer, charge: Charge) {
         let owner = self.current_owner(owner);
         let depth = self.depth_of(owner);
         // Answers that came together are settled in one turn.
         if let Some(Ready { owner: last, action: Action::Settle(answers), .. }) = self.ready.back_mut()
             && *last == owner
         {
-            answers.push((call, answer));
+            answers.push((call, answer, charge));
             return;
         }
-        self.ready.push_back(Ready { owner, depth, action: Action::Settle(vec![(call, answer)]) });
+        self.ready.push_back(Ready { owner, depth, action: Action::Settle(vec![(call, answer, charge)]) });
     }
 
     /// A handler that worked for a script is done.
     pub(crate) fn finish_server_call(&mut self, call: u64, outcome: Result<Value, ErrorObject>) {
         if let Some(ServerCall { owner, .. }) = self.server_calls.remove(&call) {
-            self.settle_soon(call, owner, (outcome, Origin::Host));
+            let answer = (outcome.map(CallValue::Tree), Origin::Host);
+            self.settle_soon(call, owner, answer, Charge::none());
         }
     }
 

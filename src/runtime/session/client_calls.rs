@@ -3,15 +3,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
-use super::super::guest::{Asked, Origin, Owner, Reach};
+use super::super::guest::{Asked, CallValue, Origin, Owner, Reach};
 use super::calls::{ServerCall, scope_functions};
 use super::clock::WallClock;
 use super::invokes::HandlerReply;
 use super::{Inbox, Session};
+use crate::binding::schema::Schema;
 use crate::binding::{FunctionSchemas, invalid, tags};
+use crate::budget::Charge;
 use crate::rpc::{ErrorObject, Kind};
 use crate::scomp::link::SessionEvent;
 use crate::scomp::methods::{Payload, Target};
@@ -48,14 +50,14 @@ impl Session {
             Reach::Client(name) => Target::Binding(name),
             Reach::Server(_) => {
                 let error = ErrorObject::new(Kind::Internal, "a call of the server's own went to the client");
-                return self.deliver(waiter, Err(error));
+                return self.fail_call(waiter, error);
             }
             Reach::Import(key) => match self.own_reference(&key) {
                 Some(id) => Target::Reference(id),
                 None => {
                     let error =
                         ErrorObject::new(Kind::UnknownRef, "the function belongs to an earlier connection");
-                    return self.deliver(waiter, Err(error));
+                    return self.fail_call(waiter, error);
                 }
             },
         };
@@ -75,7 +77,7 @@ impl Session {
         let grace = Duration::from_millis(self.parts.limits.client_grace_ms);
         if self.live.is_none() && (grace.is_zero() || matches!(target, Target::Reference(_))) {
             let error = ErrorObject::new(Kind::PeerGone, "the client is not connected");
-            return self.deliver(waiter, Err(error));
+            return self.fail_call(waiter, error);
         }
         let started = Instant::now();
         let owner = self.owner_of(&waiter);
@@ -83,7 +85,7 @@ impl Session {
         let now = Instant::now();
         self.charge_check(owner, now.saturating_duration_since(started));
         if let Some(error) = refused {
-            return self.deliver(waiter, Err(error));
+            return self.fail_call(waiter, error);
         }
         let (wait, stops_clock) =
             if self.live.is_some() { self.time_for_call(owner, &target, now) } else { (grace, false) };
@@ -92,7 +94,7 @@ impl Session {
         let held_bytes = match self.live.is_some() && !is_line && !self.outbox.has_room_for_call() {
             true => match self.outbox.hold_call(number, &payload) {
                 Ok(bytes) => bytes,
-                Err(error) => return self.deliver(waiter, Err(error)),
+                Err(error) => return self.fail_call(waiter, error),
             },
             false => 0,
         };
@@ -249,14 +251,22 @@ impl Session {
     }
 
     /// The client answered.
-    pub(crate) async fn accept_answer(&mut self, number: u64, outcome: Result<Value, ErrorObject>) {
+    pub(crate) async fn accept_answer(
+        &mut self,
+        number: u64,
+        outcome: Result<Box<RawValue>, ErrorObject>,
+        charge: Charge,
+    ) {
         let Some(call) = self.remove_client_call(number) else {
             return;
         };
         let (started, owner) = (Instant::now(), self.owner_of(&call.waiter));
-        let outcome = outcome.and_then(|value| self.check_output(&call.target, value));
+        let outcome = outcome.and_then(|text| {
+            self.check_output(&call.target, &text)?;
+            Ok(text)
+        });
         self.charge_check(owner, started.elapsed());
-        self.deliver(call.waiter, outcome);
+        self.deliver(call.waiter, outcome, charge);
         self.send_held().await;
     }
 
@@ -280,36 +290,52 @@ impl Session {
         }
     }
 
-    fn check_output(&self, target: &Target, value: Value) -> Result<Value, ErrorObject> {
-        let value = tags::check_answer(value)?;
-        let (name, checked) = match target {
+    /// Checks an answer against its schema, if it has one: only then it becomes a tree, and only for that long. Without one,
+    /// malformed tags are found where the value is built.
+    fn check_output(&self, target: &Target, text: &RawValue) -> Result<(), ErrorObject> {
+        let check = |schema: &Schema| {
+            let value = tags::check_answer(self.read_tree(text, Kind::InvalidOutput)?)?;
+            let (Target::Binding(name) | Target::Reference(name)) = target;
+            schema.check(&value).map_err(|error| invalid(Kind::InvalidOutput, name, "output", &error))
+        };
+        match target {
             Target::Binding(name) => {
                 let binding = self.live.as_ref().and_then(|live| live.bindings.get(name));
-                (name, binding.and_then(|binding| binding.output.as_ref()).map(|schema| schema.check(&value)))
+                binding.and_then(|binding| binding.output.as_ref()).map_or(Ok(()), check)
             }
             Target::Reference(id) => {
                 let schemas = self.schemas_of(id);
-                (id, schemas.and_then(|schemas| schemas.output.as_ref().map(|schema| schema.check(&value))))
+                schemas.as_ref().and_then(|schemas| schemas.output.as_ref()).map_or(Ok(()), check)
             }
-        };
-        match checked {
-            Some(Err(error)) => Err(invalid(Kind::InvalidOutput, name, "output", &error)),
-            Some(Ok(())) | None => Ok(value),
         }
     }
 
     /// Gives an outcome to the script or the handler that waits for it.
-    pub(crate) fn deliver(&mut self, waiter: Waiter, outcome: Result<Value, ErrorObject>) {
+    pub(crate) fn deliver(
+        &mut self,
+        waiter: Waiter,
+        outcome: Result<Box<RawValue>, ErrorObject>,
+        charge: Charge,
+    ) {
         crate::observe::client_called(outcome.as_ref().err());
         match waiter {
-            Waiter::Script { call, owner } => self.settle_soon(call, owner, (outcome, Origin::Client)),
+            Waiter::Script { call, owner } => {
+                self.settle_soon(call, owner, (outcome.map(CallValue::Text), Origin::Client), charge);
+            }
             Waiter::Handler(HandlerReply { reply_tx, .. }) => {
                 let number = self.live.as_ref().map_or(0, |live| live.number);
+                let value = outcome.and_then(|text| self.read_tree(&text, Kind::InvalidOutput));
+                let value = value.and_then(tags::check_answer);
                 // Functions of the client get the session's own keys before a handler sees them.
-                let _ = reply_tx.send(outcome.map(|value| scope_functions(value, number)));
+                let _ = reply_tx.send(value.map(|value| scope_functions(value, number)));
             }
             Waiter::Nobody => {}
         }
+    }
+
+    /// A call that cannot be made, or is given up, fails.
+    pub(crate) fn fail_call(&mut self, waiter: Waiter, error: ErrorObject) {
+        self.deliver(waiter, Err(error), Charge::none());
     }
 
     /// Gives up on calls whose time is over.
@@ -331,7 +357,7 @@ impl Session {
             } else {
                 ErrorObject::new(Kind::PeerGone, "the client did not come back in time")
             };
-            self.deliver(call.waiter, Err(error));
+            self.fail_call(call.waiter, error);
         }
         if is_any_over {
             self.send_held().await;
@@ -345,7 +371,7 @@ impl Session {
         for number in numbers {
             if let Some(call) = self.remove_client_call(number) {
                 let error = ErrorObject::new(Kind::PeerGone, "the connection is gone");
-                self.deliver(call.waiter, Err(error));
+                self.fail_call(call.waiter, error);
             }
         }
     }
@@ -357,7 +383,7 @@ impl Session {
         let numbers: Vec<u64> = calls.map(|(number, _)| *number).collect();
         for number in numbers {
             if let Some(call) = self.withdraw_call(number).await {
-                self.deliver(call.waiter, Err(error.clone()));
+                self.fail_call(call.waiter, error.clone());
             }
         }
     }

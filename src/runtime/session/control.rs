@@ -4,12 +4,15 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::meter::Stop;
-use super::Session;
 use super::evals::Requester;
-use crate::binding::{search, typescript};
+use super::{Session, SessionInfo};
+use crate::binding::{search, tags, typescript};
 use crate::rpc::{ErrorObject, Id, Kind};
 use crate::scomp::declaration::Declaration;
 use crate::scomp::link::Closing;
+
+/// Longest input of a control binding: ids and words to search for are short.
+const INPUT_BYTES_MAX: usize = 64 << 10;
 
 /// Hits of a search for bindings.
 const HITS_MAX: usize = 20;
@@ -85,25 +88,26 @@ type Outcome = Result<Value, ErrorObject>;
 
 impl Session {
     /// Serves a control binding; `None` when the name is not one of them.
-    pub(crate) async fn control(
-        &mut self,
-        requester: &Requester,
-        name: &str,
-        input: &Value,
-    ) -> Option<Outcome> {
+    pub(crate) async fn control(&mut self, connection: u64, name: &str, input: &str) -> Option<Outcome> {
+        if !is_control(name) {
+            return None;
+        }
+        let input = match read_input(name, input) {
+            Ok(input) => input,
+            Err(error) => return Some(Err(error)),
+        };
         Some(match name {
-            "session.cancel" => match read::<CancelInput>(name, input) {
+            "session.cancel" => match read::<CancelInput>(name, &input) {
                 Ok(CancelInput { eval_id: Some(id) }) if !(id.is_i64() || id.is_u64() || id.is_string()) => {
                     Err(wrong_input(name, "/evalId", "expected an integer or a string"))
                 }
-                Ok(cancel) => self.cancel(requester.connection, cancel.eval_id.as_ref()).await,
+                Ok(cancel) => self.cancel(connection, cancel.eval_id.as_ref()).await,
                 Err(error) => Err(error),
             },
-            "bindings.search" => read::<SearchInput>(name, input).map(|search| self.search(&search.query)),
-            _ => match (is_control(name), read::<NoInput>(name, input)) {
-                (false, _) => return None,
-                (true, Err(error)) => Err(error),
-                (true, Ok(NoInput {})) => self.plain_control(name).await,
+            "bindings.search" => read::<SearchInput>(name, &input).map(|search| self.search(&search.query)),
+            _ => match read::<NoInput>(name, &input) {
+                Ok(NoInput {}) => self.plain_control(name).await,
+                Err(error) => Err(error),
             },
         })
     }
@@ -146,6 +150,22 @@ impl Session {
         Ok(Value::Array(ended))
     }
 
+    /// Its state for the operator.
+    pub(crate) fn info(&self) -> SessionInfo {
+        let guest = &self.engine.guest;
+        SessionInfo {
+            running: self.evals.running.is_some(),
+            evals_queued: self.evals.queued(),
+            evals_done: self.evals.done,
+            memory_bytes: self.engine.memory_bytes() + self.schema_bytes(),
+            cpu_ms: u64::try_from(self.cpu_total.as_millis()).unwrap_or(u64::MAX),
+            calls_in_flight: guest.calls.borrow().waiting(),
+            timers: guest.timers.borrow().len(),
+            functions_held: guest.functions.borrow().held_by(super::super::guest::Holder::Client),
+            functions_imported: guest.imports.borrow().len(),
+        }
+    }
+
     fn describe(&self) -> Value {
         let mut info = json!(self.info());
         info["id"] = json!(self.parts.scope.id);
@@ -170,6 +190,16 @@ impl Session {
         let visible = self.engine.guest.client_bindings.borrow();
         server.chain(client.filter(|declaration| visible.contains_key(&declaration.name))).collect()
     }
+}
+
+/// Makes a value of the input; it is short, and its tags are well formed.
+fn read_input(name: &str, text: &str) -> Result<Value, ErrorObject> {
+    if text.len() > INPUT_BYTES_MAX {
+        return Err(wrong_input(name, "", &format!("expected at most {INPUT_BYTES_MAX} bytes")));
+    }
+    let input = serde_json::from_str(text).map_err(|error| wrong_input(name, "", &error.to_string()))?;
+    tags::check(&input).map_err(|error| error.into_object(Kind::InvalidParams, "/input"))?;
+    Ok(input)
 }
 
 fn read<T: for<'de> Deserialize<'de>>(name: &str, input: &Value) -> Result<T, ErrorObject> {

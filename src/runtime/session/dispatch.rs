@@ -15,9 +15,10 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::super::engine::{Engine, EngineError};
-use super::super::guest::{Asked, CallAnswer, Origin, Owner, Reach};
+use super::super::guest::{Asked, CallAnswer, CallValue, Origin, Owner, Reach};
 use super::super::shard::Shard;
-use super::super::spare;
+use super::super::spare::{self, Need};
+use super::super::total::MemoryTotal;
 use crate::binding::{Binding, Call, Caller, FunctionRef, HostLink, Natives, Registry, SessionScope};
 use crate::limits::{DURATION_MAX, Limits};
 use crate::rpc::{ErrorObject, Kind};
@@ -41,6 +42,7 @@ pub(crate) struct Dispatcher {
     pub(crate) registry: Arc<Registry>,
     pub(crate) scope: Arc<SessionScope>,
     pub(crate) limits: Arc<Limits>,
+    pub(crate) memory: Arc<MemoryTotal>,
     pub(crate) link: HostLink,
     pub(crate) natives: Natives,
     /// How many invokes the running turn is inside of.
@@ -52,8 +54,8 @@ pub(crate) struct Dispatcher {
 
 impl Dispatcher {
     /// A world whose calls come here.
-    pub(crate) fn make_engine(self: &Rc<Self>) -> Result<Engine, EngineError> {
-        let engine = spare::take(&self.limits, &self.registry)?;
+    pub(crate) fn make_engine(self: &Rc<Self>, need: Need) -> Result<Engine, EngineError> {
+        let engine = spare::take(&self.limits, &self.registry, &self.memory, need)?;
         let dispatcher = Rc::clone(self);
         engine.dispatch_to(Rc::new(move |asked| dispatcher.dispatch(asked)));
         Ok(engine)
@@ -123,7 +125,7 @@ impl Dispatcher {
         cancel: CancellationToken,
     ) -> Option<CallAnswer> {
         match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(outcome) => Some((outcome, Origin::Host)),
+            Poll::Ready(outcome) => Some((outcome.map(CallValue::Tree), Origin::Host)),
             // Whoever polls it next brings a waker; the first poll of a fresh task always happens.
             Poll::Pending => {
                 self.pending.borrow_mut().push(Pending::Server { call, owner, work, cancel });

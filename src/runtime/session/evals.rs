@@ -16,6 +16,7 @@ use super::clock::WallClock;
 use super::keys::Found;
 use super::turn::Action;
 use super::{Ready, Session};
+use crate::budget::Charge;
 use crate::observe;
 use crate::quota::EvalSlot;
 use crate::rpc::{ErrorObject, Id, Kind};
@@ -23,10 +24,12 @@ use crate::scomp::link::SessionEvent;
 use crate::scomp::methods::EvalParams;
 
 /// A request of the connection of that number.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Requester {
     pub(crate) connection: u64,
     pub(crate) id: Id,
+    /// What the connection is charged for the request until it is answered, even if the connection is gone by then.
+    pub(crate) charge: Charge,
 }
 
 /// An eval that waits for its turn.
@@ -93,15 +96,22 @@ impl Evals {
     pub(crate) fn queued(&self) -> usize {
         self.queue.len()
     }
+
+    fn queued_bytes(&self) -> usize {
+        self.queue.iter().map(|queued| queued.params.code.len()).sum()
+    }
 }
 
 impl Session {
     /// The client wants code to run.
-    pub(crate) async fn accept_eval(&mut self, requester: Requester, params: EvalParams) {
+    pub(crate) async fn accept_eval(&mut self, mut requester: Requester, params: EvalParams) {
         if let Some(key) = params.key.clone() {
-            match self.find_keyed(&key, &params, &requester) {
+            match self.find_keyed(&key, &params) {
                 Found::New => {}
-                Found::Joined => return,
+                Found::Pending => {
+                    let Some(free) = self.join_eval(&key, requester) else { return };
+                    requester = free;
+                }
                 Found::Outcome(answer) => return self.answer(&requester, answer).await,
                 Found::Again(result, functions) => {
                     let answer = self.renew_functions(&result, functions);
@@ -132,6 +142,14 @@ impl Session {
             let message = format!("{} evals are waiting already", self.evals.queued_max);
             return Err(ErrorObject::new(Kind::QueueFull, message));
         }
+        // A connection's own budget comes first; this one bounds what several connections leave behind, one after another.
+        let (bytes, max) =
+            (self.evals.queued_bytes(), self.parts.limits.connection_bytes_max.saturating_mul(2));
+        if bytes > max {
+            observe::refused("queue-full");
+            let message = format!("the evals that wait take more than {max} bytes");
+            return Err(ErrorObject::new(Kind::QueueFull, message));
+        }
         let account = &self.parts.scope.principal.account;
         let waits = self.evals.running.is_some() || !self.evals.queue.is_empty();
         let admitted = account.check_cpu(Instant::now).and_then(|()| match waits {
@@ -144,21 +162,20 @@ impl Session {
         })
     }
 
-    /// A keyed eval that was sent again joins its run, wherever that is.
-    pub(crate) fn join_eval(&mut self, key: &str, requester: &Requester) -> bool {
-        if let Some(running) = &mut self.evals.running
-            && running.params.key.as_deref() == Some(key)
-        {
-            running.requesters.push(requester.clone());
-            return true;
-        }
-        match self.evals.queue.iter_mut().find(|queued| queued.params.key.as_deref() == Some(key)) {
-            Some(queued) => {
-                queued.requesters.push(requester.clone());
-                true
-            }
-            None => false,
-        }
+    /// A keyed eval that was sent again joins its run, wherever that is; gives the requester back if there is none.
+    fn join_eval(&mut self, key: &str, mut requester: Requester) -> Option<Requester> {
+        let is_it = |params: &EvalParams| params.key.as_deref() == Some(key);
+        let running = self.evals.running.as_mut().filter(|running| is_it(&running.params));
+        let queued = self.evals.queue.iter_mut().find(|queued| is_it(&queued.params));
+        let requesters = match (running, queued) {
+            (Some(running), _) => &mut running.requesters,
+            (None, Some(queued)) => &mut queued.requesters,
+            (None, None) => return Some(requester),
+        };
+        // Its code is that of the eval that it joins, and is dropped.
+        requester.charge.release_text();
+        requesters.push(requester);
+        None
     }
 
     pub(crate) fn start_next_eval(&mut self) -> Option<Ready> {
@@ -224,8 +241,9 @@ impl Session {
         if !running.requesters.iter().any(|requester| Some(requester.connection) == connection) {
             self.take_back_functions(handed);
         }
-        if let Some((last, others)) = running.requesters.split_last() {
-            for requester in others {
+        let mut requesters = running.requesters;
+        if let Some(last) = requesters.pop() {
+            for requester in requesters {
                 self.answer_in_order(requester, answer.clone()).await;
             }
             // It may be megabytes, and nearly always there is only one who waits for it.
@@ -264,8 +282,11 @@ impl Session {
                 format!("the script used more than {max} ms of CPU time")
             }
             Stop::Memory => {
-                let max = self.parts.limits.memory_bytes_max;
-                format!("InternalError: out of memory: the session used more than {max} bytes")
+                let (whose, max) = match self.engine.used().refused_by_total() {
+                    Some(total) => ("all sessions", total),
+                    None => ("the session", self.parts.limits.memory_bytes_max),
+                };
+                format!("InternalError: out of memory: {whose} used more than {max} bytes")
             }
             Stop::Quota => "the CPU quota is overdrawn".to_owned(),
             Stop::Wall => {

@@ -9,9 +9,11 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::binding::FunctionPlace;
 use crate::binding::schema::{Schema, SchemaBudget};
+use crate::budget::Charge;
 use crate::rpc::{ErrorObject, Kind};
 use crate::scomp::declaration::Declaration;
 use crate::scomp::link::{Closing, SessionCommand, SessionEvent};
+use crate::scomp::shape::tree_bytes;
 
 /// Messages that wait for a session.
 /// A client's own limit of open requests comes first; this one keeps what handlers and connections send together.
@@ -28,8 +30,8 @@ pub(crate) const BACKLOG_BYTES_MAX: usize = 32 << 20;
 pub(crate) enum Inbox {
     /// A connection takes the session.
     Attach(Attachment),
-    /// From the connection of that number.
-    Command(u64, SessionCommand),
+    /// From the connection of that number, which is charged for it until it is answered.
+    Command(u64, SessionCommand, Charge),
     /// The connection of that number is gone.
     Detach(u64),
     /// A server binding that the script called is done.
@@ -117,14 +119,17 @@ pub(crate) fn event_channel() -> (EventSender, EventReceiver) {
     (EventSender { events_tx, backlog: Arc::clone(&backlog) }, EventReceiver { events_rx, backlog })
 }
 
+/// What an event counts beside its content.
+const EVENT_BYTES: usize = 256;
+
 fn weight(event: &SessionEvent) -> usize {
     match event {
-        SessionEvent::Answered { outcome: Ok(result), .. } => result.get().len(),
-        SessionEvent::Answered { outcome: Err(_), .. }
-        | SessionEvent::Call { .. }
-        | SessionEvent::GiveUp { .. }
-        | SessionEvent::Release { .. }
-        | SessionEvent::Close(_) => 256,
+        SessionEvent::Answered { outcome: Ok(result), .. } => EVENT_BYTES + result.get().len(),
+        SessionEvent::Answered { outcome: Err(error), .. } => {
+            EVENT_BYTES + error.message.len() + error.data.as_ref().map_or(0, tree_bytes)
+        }
+        SessionEvent::Call { payload, .. } => EVENT_BYTES + payload.text_bytes(),
+        SessionEvent::GiveUp { .. } | SessionEvent::Release { .. } | SessionEvent::Close(_) => EVENT_BYTES,
     }
 }
 

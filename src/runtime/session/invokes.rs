@@ -8,19 +8,22 @@ use serde_json::value::to_raw_value;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::super::engine::Settled;
+use super::super::engine::{Arguments, Settled};
 use super::super::guest::{Callable, Holder, Origin, Owner, function_number};
 use super::super::meter::Stop;
+use super::arguments::{Given, check_result};
 use super::calls::scope_functions;
 use super::client_calls::Waiter;
 use super::clock::WallClock;
 use super::evals::Requester;
 use super::turn::Action;
 use super::{Inbox, Ready, Session};
-use crate::binding::{Caller, FunctionSchemas, HostRequest, invalid, places, tags};
+use crate::binding::{Caller, FunctionSchemas, HostRequest, places};
+use crate::budget::Charge;
 use crate::rpc::{ErrorObject, Kind};
 use crate::scomp::link::SessionCommand;
-use crate::scomp::methods::{Payload, Target, ValueResult};
+use crate::scomp::methods::{Payload, RawPayload, Target, ValueResult};
+use crate::scomp::shape::Shape;
 
 /// Who called.
 pub(crate) enum CalledBy {
@@ -54,22 +57,23 @@ pub(crate) struct ServerInvoke {
 }
 
 impl Session {
-    /// The connection of that number passes a message of its client on.
-    pub(crate) async fn accept_command(&mut self, connection: u64, command: SessionCommand) {
+    /// The connection of that number passes a message of its client on, and is charged for it.
+    pub(crate) async fn accept_command(&mut self, connection: u64, command: SessionCommand, charge: Charge) {
         match command {
             SessionCommand::Eval { request, params } => {
-                self.accept_eval(Requester { connection, id: request }, params).await;
+                self.accept_eval(Requester { connection, id: request, charge }, params).await;
             }
             SessionCommand::Invoke { request, target, payload } => {
-                let by = CalledBy::Client(Requester { connection, id: request });
-                if let Some(error) = self.too_deep(&payload).or_else(|| tags::check_payload(&payload).err()) {
+                let by = CalledBy::Client(Requester { connection, id: request, charge });
+                // Malformed tags are found where the text is read, so that it is read once.
+                if let Some(error) = self.too_deep(&payload) {
                     return self.reply(by, Err(error)).await;
                 }
                 // A client does not say what it calls for; the deepest call it has to answer is the likely one.
                 let depth = self.client_calls.values().map(|call| call.depth).max().unwrap_or(0) + 1;
-                self.invoke(by, target, payload, depth).await;
+                self.invoke(by, target, Arguments::Text(payload), depth).await;
             }
-            SessionCommand::Answer { call, outcome } => self.accept_answer(call, outcome).await,
+            SessionCommand::Answer { call, outcome } => self.accept_answer(call, outcome, charge).await,
             SessionCommand::Release { reference, count } => {
                 let id = reference.strip_prefix('f').and_then(|id| id.parse().ok());
                 let gone = id.and_then(|id| {
@@ -80,13 +84,11 @@ impl Session {
         }
     }
 
-    fn too_deep(&self, payload: &Payload) -> Option<ErrorObject> {
+    fn too_deep(&self, payload: &RawPayload) -> Option<ErrorObject> {
         let max = self.parts.limits.value_depth_max;
-        let fits = match payload {
-            Payload::Input(input) => is_within(input, max),
-            Payload::Args(arguments) => arguments.iter().all(|argument| is_within(argument, max)),
-        };
-        (!fits)
+        let depth = Shape::of(payload.text()).depth;
+        let depth = if matches!(payload, RawPayload::Args(_)) { depth.saturating_sub(1) } else { depth };
+        (depth > max)
             .then(|| ErrorObject::new(Kind::InvalidParams, format!("the value is nested deeper than {max}")))
     }
 
@@ -94,32 +96,40 @@ impl Session {
     pub(crate) async fn accept_host(&mut self, request: HostRequest) {
         let HostRequest { target, payload, depth, script_call, reply_tx } = request;
         let reply = HandlerReply { reply_tx, script_call };
-        self.invoke(CalledBy::Handler(reply), target, payload, depth).await;
+        let arguments = match payload {
+            Payload::Input(input) => vec![input],
+            Payload::Args(arguments) => arguments,
+        };
+        self.invoke(CalledBy::Handler(reply), target, Arguments::Trees(arguments), depth).await;
     }
 
-    async fn invoke(&mut self, by: CalledBy, target: Target, payload: Payload, depth: u32) {
+    async fn invoke(&mut self, by: CalledBy, target: Target, arguments: Arguments, depth: u32) {
         if depth > self.parts.limits.invoke_depth_max {
             let message = format!("invokes are nested deeper than {}", self.parts.limits.invoke_depth_max);
             return self.reply(by, Err(ErrorObject::new(Kind::TooDeep, message))).await;
         }
         match target {
-            Target::Binding(name) => self.invoke_binding(by, name, payload, depth).await,
-            Target::Reference(reference) => self.invoke_reference(by, &reference, payload, depth).await,
+            Target::Binding(name) => self.invoke_binding(by, name, arguments, depth).await,
+            Target::Reference(reference) => self.invoke_reference(by, &reference, arguments, depth).await,
         }
     }
 
-    async fn invoke_binding(&mut self, by: CalledBy, name: String, payload: Payload, depth: u32) {
-        let Payload::Input(input) = payload else {
-            let error = ErrorObject::new(Kind::InvalidParams, "a binding takes `input`");
-            return self.reply(by, Err(error)).await;
-        };
-        let by = match by {
-            CalledBy::Client(requester) => match self.control(&requester, &name, &input).await {
-                Some(outcome) => return self.reply(CalledBy::Client(requester), outcome).await,
+    async fn invoke_binding(&mut self, mut by: CalledBy, name: String, arguments: Arguments, depth: u32) {
+        if let (CalledBy::Client(requester), Arguments::Text(payload)) = (&by, &arguments) {
+            match self.control(requester.connection, &name, payload.text()).await {
+                Some(outcome) => return self.reply(by, outcome).await,
                 None if self.ending.is_some() => return,
-                None => CalledBy::Client(requester),
-            },
-            CalledBy::Handler(reply) => CalledBy::Handler(reply),
+                None => {}
+            }
+        }
+        let input = match self.read_arguments(&mut by, arguments) {
+            Ok(arguments) => <[Value; 1]>::try_from(arguments)
+                .map_err(|_| ErrorObject::new(Kind::InvalidParams, "a binding takes `input`")),
+            Err(error) => Err(error),
+        };
+        let input = match input {
+            Ok([input]) => input,
+            Err(error) => return self.reply(by, Err(error)).await,
         };
         if let Some(binding) = self.parts.registry.get(&name).cloned() {
             let (input, caller, functions) = self.input_for_handler(&by, input);
@@ -162,11 +172,7 @@ impl Session {
         }
     }
 
-    async fn invoke_reference(&mut self, by: CalledBy, reference: &str, payload: Payload, depth: u32) {
-        let arguments = match payload {
-            Payload::Input(input) => vec![input],
-            Payload::Args(arguments) => arguments,
-        };
+    async fn invoke_reference(&mut self, by: CalledBy, reference: &str, arguments: Arguments, depth: u32) {
         let found = match &by {
             CalledBy::Client(_) => self.held_by(Holder::Client, reference.strip_prefix('f')),
             CalledBy::Handler(_) => self.held_by(Holder::Host, reference.strip_prefix("host:")),
@@ -185,7 +191,7 @@ impl Session {
                 let clock = WallClock::start(Instant::now(), self.parts.limits.wall_max(), None);
                 let schemas = self.schemas_of_function(reference);
                 let started = Instant::now();
-                let refused = refuse_arguments(schemas.as_deref(), reference, &arguments);
+                let refused = self.refuse_arguments(schemas.as_deref(), reference, &arguments);
                 self.charge_check(None, started.elapsed());
                 if let Some(error) = refused {
                     return self.reply(by, Err(error)).await;
@@ -196,11 +202,16 @@ impl Session {
                 self.ready.push_back(Ready { owner, depth, action });
             }
             (Some(Callable::Native(native)), by) => self.invoke_native(by, native, arguments, depth).await,
-            (Some(Callable::Import(key)), CalledBy::Handler(reply)) => {
-                self.call_import(reply, &key, arguments, depth).await;
+            (found @ (Some(Callable::Import(_)) | None), CalledBy::Handler(reply)) => {
+                let key = match &found {
+                    Some(Callable::Import(key)) => key,
+                    _ => reference,
+                };
+                // A handler passes trees.
+                let Arguments::Trees(arguments) = arguments else { return };
+                self.call_import(reply, key, arguments, depth).await;
             }
-            (None, CalledBy::Handler(reply)) => self.call_import(reply, reference, arguments, depth).await,
-            (Some(Callable::Import(_)) | None, by) => {
+            (Some(Callable::Import(_)) | None, by @ CalledBy::Client(_)) => {
                 let error = ErrorObject::new(Kind::UnknownRef, format!("no function {reference}"));
                 self.reply(by, Err(error)).await;
             }
@@ -216,7 +227,11 @@ impl Session {
         self.engine.guest.functions.borrow().get(holder, id?.parse().ok()?)
     }
 
-    async fn invoke_native(&mut self, by: CalledBy, native: u64, arguments: Vec<Value>, depth: u32) {
+    async fn invoke_native(&mut self, mut by: CalledBy, native: u64, arguments: Arguments, depth: u32) {
+        let arguments = match self.read_arguments(&mut by, arguments) {
+            Ok(arguments) => arguments,
+            Err(error) => return self.reply(by, Err(error)).await,
+        };
         let Some(function) = self.dispatcher.natives.get(native) else {
             return self.reply(by, Err(ErrorObject::new(Kind::UnknownRef, "the function is gone"))).await;
         };
@@ -239,7 +254,7 @@ impl Session {
             Some(id) => {
                 self.call_client(waiter, Target::Reference(id), Payload::Args(arguments), depth).await
             }
-            None => self.deliver(waiter, Err(ErrorObject::new(Kind::UnknownRef, "the function is gone"))),
+            None => self.fail_call(waiter, ErrorObject::new(Kind::UnknownRef, "the function is gone")),
         }
     }
 
@@ -251,12 +266,21 @@ impl Session {
         self.engine.guest.calls.borrow_mut().close_account(Owner::Invocation(number));
         let started = Instant::now();
         let outcome = settled.outcome.and_then(|encoded| {
-            let value = encoded.into_tree();
-            let value = value.map_err(|error| ErrorObject::new(Kind::Internal, error.to_string()))?;
-            check_result(invocation.schemas.as_deref(), value)
+            check_result(invocation.schemas.as_deref(), &encoded)?;
+            Ok(encoded)
         });
         self.charge_check(None, started.elapsed());
-        self.reply(invocation.by, outcome).await;
+        let internal = |error: serde_json::Error| ErrorObject::new(Kind::Internal, error.to_string());
+        match invocation.by {
+            CalledBy::Client(requester) => {
+                let answer = outcome.and_then(|value| to_raw_value(&Given { value }).map_err(internal));
+                self.answer(&requester, answer).await;
+            }
+            CalledBy::Handler(reply) => {
+                // A handler that was cancelled does not want to know.
+                let _ = reply.reply_tx.send(outcome.and_then(|value| value.into_tree().map_err(internal)));
+            }
+        }
     }
 
     /// Ends a call into the script for a reason of ours.
@@ -362,32 +386,5 @@ impl Session {
             self.reply(invoke.by, Err(error.clone())).await;
         }
         self.give_up_client_calls(error).await;
-    }
-}
-
-/// What is wrong with the arguments of a function that says what it takes. Several arguments are its own affair.
-fn refuse_arguments(
-    schemas: Option<&FunctionSchemas>,
-    reference: &str,
-    arguments: &[Value],
-) -> Option<ErrorObject> {
-    let ([argument], Some(schema)) = (arguments, schemas?.input.as_ref()) else { return None };
-    let error = schema.check(argument).err()?;
-    Some(invalid(Kind::InvalidInput, reference, "input", &error))
-}
-
-fn check_result(schemas: Option<&FunctionSchemas>, value: Value) -> Result<Value, ErrorObject> {
-    match schemas.and_then(|schemas| schemas.output.as_ref()).map(|schema| schema.check(&value)) {
-        Some(Err(error)) => Err(invalid(Kind::InvalidOutput, "the function", "output", &error)),
-        Some(Ok(())) | None => Ok(value),
-    }
-}
-
-/// Whether a value is nested at most `depth` deep. The decoder of messages bounds the recursion.
-fn is_within(value: &Value, depth: usize) -> bool {
-    match value {
-        Value::Object(fields) => depth > 0 && fields.values().all(|field| is_within(field, depth - 1)),
-        Value::Array(items) => depth > 0 && items.iter().all(|item| is_within(item, depth - 1)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
     }
 }

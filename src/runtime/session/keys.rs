@@ -5,22 +5,26 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::super::guest::{Callable, Holder};
 use super::Session;
-use super::evals::{Answer, Requester};
+use super::evals::Answer;
 use crate::binding::places;
 use crate::rpc::{ErrorObject, Kind};
 use crate::scomp::methods::EvalParams;
+
+/// What an outcome counts beside its result and its key.
+const ENTRY_BYTES: usize = 256;
 
 /// What is known of a key.
 pub(crate) enum Found {
     /// Nothing: run it.
     New,
-    /// It runs or waits; the answer will come.
-    Joined,
+    /// It was taken before and has not ended: it runs, or it waits.
+    Pending,
     /// It ran; this is what it gave.
     Outcome(Answer),
     /// It ran and gave functions, which are to be handed out anew.
@@ -33,11 +37,18 @@ enum State {
 }
 
 struct Entry {
-    code: String,
+    /// SHA-256 of the code: the code itself may be a whole message long.
+    code: [u8; SHA256_OUTPUT_LEN],
     state: State,
     bytes: usize,
     /// The functions in the outcome, by the reference that they had.
     functions: Vec<(String, Callable)>,
+}
+
+fn hash_code(code: &str) -> [u8; SHA256_OUTPUT_LEN] {
+    let mut hash = [0; SHA256_OUTPUT_LEN];
+    hash.copy_from_slice(digest(&SHA256, code.as_bytes()).as_ref());
+    hash
 }
 
 /// The keys of a session, oldest outcome first out.
@@ -91,7 +102,8 @@ impl Keys {
         let bytes = match answer {
             Ok(result) => result.get().len(),
             Err(error) => error.message.len() + error.data.as_ref().map_or(0, |data| data.to_string().len()),
-        } + entry.code.len();
+        } + ENTRY_BYTES
+            + key.len();
         entry.functions = functions;
         entry.state = State::Done(answer.clone());
         entry.bytes = bytes;
@@ -113,19 +125,15 @@ impl Keys {
 
 impl Session {
     /// Looks a key up, and takes it for a new eval if it is free.
-    pub(crate) fn find_keyed(&mut self, key: &str, params: &EvalParams, requester: &Requester) -> Found {
+    pub(crate) fn find_keyed(&mut self, key: &str, params: &EvalParams) -> Found {
+        let code = hash_code(&params.code);
         match self.keys.entries.get(key) {
             None => {
-                let entry = Entry {
-                    code: params.code.clone(),
-                    state: State::Pending,
-                    bytes: 0,
-                    functions: Vec::new(),
-                };
+                let entry = Entry { code, state: State::Pending, bytes: 0, functions: Vec::new() };
                 self.keys.entries.insert(key.to_owned(), entry);
                 Found::New
             }
-            Some(entry) if entry.code != params.code => {
+            Some(entry) if entry.code != code => {
                 let message = format!("the key {key:?} was used with other code");
                 Found::Outcome(Err(ErrorObject::new(Kind::KeyConflict, message)))
             }
@@ -133,13 +141,7 @@ impl Session {
                 Found::Again(result.clone(), functions.clone())
             }
             Some(Entry { state: State::Done(answer), .. }) => Found::Outcome(answer.clone()),
-            Some(Entry { state: State::Pending, .. }) => {
-                if self.join_eval(key, requester) {
-                    Found::Joined
-                } else {
-                    Found::New
-                }
-            }
+            Some(Entry { state: State::Pending, .. }) => Found::Pending,
         }
     }
 
@@ -187,31 +189,31 @@ mod tests {
     use super::*;
 
     fn keys_with(keys: &mut Keys, name: &str, answer: &Answer) {
-        let entry = Entry { code: "1".into(), state: State::Pending, bytes: 0, functions: Vec::new() };
+        let entry = Entry { code: hash_code("1"), state: State::Pending, bytes: 0, functions: Vec::new() };
         keys.entries.insert(name.to_owned(), entry);
         keys.store(name, answer, Vec::new());
     }
 
     #[test]
     fn the_oldest_outcome_goes_first() {
-        let mut keys = Keys::new(2, 1000);
+        let mut keys = Keys::new(2, 10_000);
         let answer: Answer = Ok(to_raw_value(&1).unwrap());
         for name in ["a", "b", "c"] {
             keys_with(&mut keys, name, &answer);
         }
         assert!(!keys.entries.contains_key("a") && keys.entries.contains_key("c"));
-        assert_eq!(keys.bytes, 4);
+        assert_eq!(keys.bytes, 2 * (ENTRY_BYTES + 2));
     }
 
     #[test]
     fn outcomes_are_bounded_in_bytes() {
-        let mut keys = Keys::new(100, 50);
+        let mut keys = Keys::new(100, 2 * (ENTRY_BYTES + 25));
         let answer: Answer = Ok(to_raw_value(&"x".repeat(20)).unwrap());
         for name in ["a", "b", "c", "d"] {
             keys_with(&mut keys, name, &answer);
         }
         assert_eq!(keys.entries.len(), 2);
-        let huge: Answer = Ok(to_raw_value(&"x".repeat(60)).unwrap());
+        let huge: Answer = Ok(to_raw_value(&"x".repeat(600)).unwrap());
         keys_with(&mut keys, "e", &huge);
         assert_eq!((keys.entries.len(), keys.bytes), (0, 0));
     }

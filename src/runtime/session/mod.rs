@@ -4,6 +4,7 @@
 //! session takes messages in. Whatever needs an empty JavaScript stack waits in `ready`; whatever does not (control,
 //! server bindings) is done at once, so nothing but an eval ever waits behind an eval.
 
+mod arguments;
 mod attach;
 mod calls;
 mod client_calls;
@@ -33,6 +34,8 @@ use super::meter::Stop;
 use super::poll_counter::Pace;
 use super::shard::{Residence, Shard};
 use super::slices::Contender;
+use super::spare::Need;
+use super::total::MemoryTotal;
 use crate::binding::{HostLink, Natives, Registry, Releases, SessionScope};
 use crate::limits::Limits;
 use crate::observe;
@@ -56,6 +59,8 @@ pub(crate) struct SessionParts {
     pub(crate) scope: Arc<SessionScope>,
     pub(crate) limits: Arc<Limits>,
     pub(crate) registry: Arc<Registry>,
+    /// The memory of all sessions.
+    pub(crate) memory: Arc<MemoryTotal>,
 }
 
 /// Something that needs an empty JavaScript stack.
@@ -95,6 +100,8 @@ pub(crate) struct Session {
     in_turn: Option<Owner>,
     /// Whether the world is to be replaced when the stack is empty.
     reset_requested: bool,
+    /// Whether memory is being freed.
+    relieving: bool,
     ending: Option<Closing>,
     /// Absent elsewhere than on a shard.
     residence: Option<Residence>,
@@ -113,13 +120,14 @@ impl Session {
             registry: Arc::clone(&parts.registry),
             scope: Arc::clone(&parts.scope),
             limits: Arc::clone(&parts.limits),
+            memory: Arc::clone(&parts.memory),
             link: HostLink { requests_tx, releases: Releases::default() },
             natives: Natives::default(),
             depth: Cell::new(0),
             eval_id: RefCell::new(None),
             pending: RefCell::default(),
         });
-        let engine = Rc::new(dispatcher.make_engine()?);
+        let engine = Rc::new(dispatcher.make_engine(Need::Another)?);
         let account = &parts.scope.principal.account;
         let residence = shard
             .map(|shard| shard.register(Arc::clone(account), &inbox_tx, Arc::clone(&engine.poll_counter)));
@@ -153,6 +161,7 @@ impl Session {
             references: observe::Level::default(),
             in_turn: None,
             reset_requested: false,
+            relieving: false,
             ending: None,
             residence,
         };
@@ -216,10 +225,10 @@ impl Session {
         match message {
             Inbox::Attach(attachment) => self.attach(attachment).await,
             Inbox::Detach(number) => self.detach(number).await,
-            Inbox::Command(number, command) => {
+            Inbox::Command(number, command, charge) => {
                 let is_live = self.live.as_ref().is_some_and(|live| live.number == number);
                 if is_live || self.departing == Some(number) {
-                    self.accept_command(number, command).await;
+                    self.accept_command(number, command, charge).await;
                 }
             }
             Inbox::CallDone(call, outcome) => self.finish_server_call(call, outcome),
@@ -295,6 +304,7 @@ impl Session {
             Ok(turn) => turn,
             Err(error) => return self.fail_owner(owner, error).await,
         };
+        self.engine.used().begin_turn();
         guest.meter.begin(spent, budget);
         self.in_turn = Some(owner);
         let (mut counted, mut pace) = (spent, Pace::new());
@@ -319,6 +329,7 @@ impl Session {
         let total = guest.meter.finish();
         guest.owner.set(Owner::Nobody);
         self.in_turn = None;
+        self.engine.used().end_turn();
         let is_overdrawn = self.count_cpu(total.saturating_sub(counted));
         self.set_spent(owner, total);
         self.after_turn(owner, settled, guest.meter.stopped()).await;
@@ -352,6 +363,8 @@ impl Session {
         self.references.set(self.engine.guest.references());
         if self.reset_requested {
             self.reset_now().await;
+        } else if self.engine.used().is_overdrawn() && !self.relieving {
+            self.relieve().await;
         }
     }
 
@@ -380,21 +393,6 @@ impl Session {
     fn number(&mut self) -> u64 {
         self.next_number += 1;
         self.next_number
-    }
-
-    fn info(&self) -> SessionInfo {
-        let guest = &self.engine.guest;
-        SessionInfo {
-            running: self.evals.running.is_some(),
-            evals_queued: self.evals.queued(),
-            evals_done: self.evals.done,
-            memory_bytes: self.engine.memory_bytes() + self.schema_bytes(),
-            cpu_ms: u64::try_from(self.cpu_total.as_millis()).unwrap_or(u64::MAX),
-            calls_in_flight: guest.calls.borrow().waiting(),
-            timers: guest.timers.borrow().len(),
-            functions_held: guest.functions.borrow().held_by(super::guest::Holder::Client),
-            functions_imported: guest.imports.borrow().len(),
-        }
     }
 
     fn end(&mut self, closing: Closing) {

@@ -129,11 +129,11 @@ impl Session {
     }
 
     /// Answers an eval, after the lines that it printed.
-    pub(crate) async fn answer_in_order(&mut self, requester: &Requester, answer: Answer) {
+    pub(crate) async fn answer_in_order(&mut self, requester: Requester, answer: Answer) {
         if self.outbox.holds_lines() {
-            self.outbox.ordered.push_back(Ordered::Answer(requester.clone(), answer));
+            self.outbox.ordered.push_back(Ordered::Answer(requester, answer));
         } else {
-            self.answer(requester, answer).await;
+            self.answer(&requester, answer).await;
         }
     }
 

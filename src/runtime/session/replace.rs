@@ -11,6 +11,7 @@ use super::super::engine::Settled;
 use super::super::guest::{Callable, Holder, Owner};
 use super::super::meter::Stop;
 use super::super::source;
+use super::super::spare::Need;
 use super::evals::Running;
 use super::turn::Action;
 use super::{Ready, Session};
@@ -52,7 +53,9 @@ impl Session {
         let is_lost = Rc::new(Cell::new(false));
         let action = Action::Recover { declared, is_lost: Rc::clone(&is_lost) };
         let ready = Ready { owner: Owner::Nobody, depth: 0, action };
+        let was_relieving = std::mem::replace(&mut self.relieving, true);
         Box::pin(self.perform(ready, None)).await;
+        self.relieving = was_relieving;
         if !is_lost.get() {
             return error;
         }
@@ -74,9 +77,23 @@ impl Session {
         error.with("sessionLost", true)
     }
 
+    /// A turn has left more than the server's memory for sessions allows: what can be freed is freed, and if that is not
+    /// enough the session starts over. Without this each turn of each session could take a little more.
+    pub(crate) async fn relieve(&mut self) {
+        self.relieving = true;
+        let is_lost = Rc::new(Cell::new(false));
+        let action = Action::Recover { declared: Vec::new(), is_lost: Rc::clone(&is_lost) };
+        Box::pin(self.perform(Ready { owner: Owner::Nobody, depth: 0, action }, None)).await;
+        if is_lost.get() {
+            self.cancel_everything(Stop::Memory).await;
+            self.replace_engine().await;
+        }
+        self.relieving = false;
+    }
+
     /// Puts a fresh context in the place of the present one; `false` when there is no room even for that.
     async fn replace_engine(&mut self) -> bool {
-        let Ok(engine) = self.dispatcher.make_engine() else {
+        let Ok(engine) = self.dispatcher.make_engine(Need::Replacement) else {
             self.end(Closing::Fault);
             return false;
         };

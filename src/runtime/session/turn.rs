@@ -5,11 +5,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use rquickjs::Promise;
-use serde_json::Value;
 
-use super::super::engine::{Engine, Look, Settled, Source, Started, Watched};
+use super::super::engine::{Arguments, Engine, Look, Settled, Source, Started, Watched};
 use super::super::guest::{CallAnswer, Callable, Holder, Origin, Owner, Root};
 use super::super::slice::Turn;
+use crate::budget::Charge;
 use crate::rpc::{ErrorObject, Kind};
 
 /// Stack for native code beside the script's own: conversions, regular expressions, handlers that answer at once.
@@ -20,9 +20,9 @@ pub(crate) enum Action {
     /// Run the code of an eval.
     Eval { owner: Owner, source: Rc<Source> },
     /// Call a function of the script.
-    Call { owner: Owner, function: Root, arguments: Vec<Value>, origin: Origin, holder: Holder },
-    /// Settle calls that the script waits for.
-    Settle(Vec<(u64, CallAnswer)>),
+    Call { owner: Owner, function: Root, arguments: Arguments, origin: Origin, holder: Holder },
+    /// Settle calls that the script waits for; their client is charged until then.
+    Settle(Vec<(u64, CallAnswer, Charge)>),
     /// Fire a timer.
     Timer(u64),
     /// Go on with jobs that are left over.
@@ -59,7 +59,7 @@ fn run(engine: &Engine, watches: &Watches, action: Action) -> Vec<Settled> {
                 Some((owner, engine.start_call(ctx, owner, &function, &arguments, (origin, holder))))
             }
             Action::Settle(answers) => {
-                for (call, answer) in answers {
+                for (call, answer, _charge) in answers {
                     engine.settle(ctx, call, answer);
                 }
                 None

@@ -3,6 +3,8 @@
 //! Properties are defined, not assigned: a setter that a script left on `Object.prototype` is not run, and a key
 //! `__proto__` is a key. A malformed tag is an error with its path, never half a value.
 
+mod text;
+
 use crate::scomp::declaration::pointer_to;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -11,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::{Kit, define};
 use crate::binding::tags;
-use crate::rpc::Kind;
+use crate::rpc::{ErrorObject, ID_BYTES_MAX, Kind};
 use crate::scomp::plain::{FUNCTION_TAG, TAGS};
 
 /// What is wrong with a value from the peer, and where.
@@ -36,6 +38,13 @@ impl DecodeError {
     pub(crate) fn inside(mut self, segment: &str) -> Self {
         self.path.insert_str(0, &pointer_to(segment));
         self
+    }
+
+    /// The error for the message that the value came with; `kind` says what is wrong with a malformed value.
+    pub(crate) fn into_object(self, kind: Kind) -> ErrorObject {
+        let Self { message, path, kind: own } = self;
+        let message = if own.is_none() && !path.is_empty() { format!("{path}: {message}") } else { message };
+        ErrorObject::new(own.unwrap_or(kind), message).with("path", path)
     }
 }
 
@@ -116,6 +125,11 @@ impl<'js> Decoder<'_, 'js> {
     fn function(&mut self, id: &Value, fields: &Map<String, Value>) -> Decoded<'js> {
         let id =
             id.as_str().ok_or_else(|| DecodeError::new("`$fn` must be a string").inside(FUNCTION_TAG))?;
+        // It is kept as long as the script has the function, outside of the script's own heap.
+        if id.len() > ID_BYTES_MAX {
+            let message = format!("a reference may have {ID_BYTES_MAX} bytes");
+            return Err(DecodeError::new(message).inside(FUNCTION_TAG));
+        }
         let name = match fields.get("name") {
             None => "",
             Some(Value::String(name)) => name,
@@ -193,33 +207,49 @@ impl<'js> Decoder<'_, 'js> {
     }
 
     fn error(&mut self, parts: &Map<String, Value>) -> Decoded<'js> {
+        let cause = parts.get("cause").map(|cause| self.value(cause).map_err(|error| error.inside("cause")));
+        self.make_error(parts, cause.transpose()?)
+    }
+
+    fn make_error(&self, parts: &Map<String, Value>, cause: Option<JsValue<'js>>) -> Decoded<'js> {
         let text = |key: &str| match parts.get(key) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.as_str())),
             Some(_) => Err(DecodeError::new("expected a string").inside(key)),
         };
         let (name, message, stack) = (text("name")?, text("message")?, text("stack")?);
-        let cause = parts.get("cause").map(|cause| self.value(cause).map_err(|error| error.inside("cause")));
-        let cause = cause.transpose()?;
         let has_cause = cause.is_some();
         self.kit_call("makeError", (name, message, stack, has_cause, cause))
     }
 
     fn kit_call(&self, name: &str, arguments: impl rquickjs::function::IntoArgs<'js>) -> Decoded<'js> {
-        let function = self.made((self.kit)(name))?;
-        self.made(function.call(arguments))
+        kit_call(self.ctx, self.kit, name, arguments)
     }
 
-    /// Building fails only for want of memory, or when the script is stopped meanwhile.
     fn made<T>(&self, result: rquickjs::Result<T>) -> Result<T, DecodeError> {
-        result.map_err(|error| {
-            if matches!(error, Error::Exception) {
-                self.ctx.catch();
-            }
-            DecodeError {
-                kind: Some(Kind::MemoryLimit),
-                ..DecodeError::new("no room in the session for this value")
-            }
-        })
+        made(self.ctx, result)
     }
+}
+
+fn kit_call<'js>(
+    ctx: &Ctx<'js>,
+    kit: &Kit<'_, 'js>,
+    name: &str,
+    arguments: impl rquickjs::function::IntoArgs<'js>,
+) -> Decoded<'js> {
+    let function = made(ctx, kit(name))?;
+    made(ctx, function.call(arguments))
+}
+
+/// Building fails only for want of memory, or when the script is stopped meanwhile.
+fn made<T>(ctx: &Ctx<'_>, result: rquickjs::Result<T>) -> Result<T, DecodeError> {
+    result.map_err(|error| {
+        if matches!(error, Error::Exception) {
+            ctx.catch();
+        }
+        DecodeError {
+            kind: Some(Kind::MemoryLimit),
+            ..DecodeError::new("no room in the session for this value")
+        }
+    })
 }

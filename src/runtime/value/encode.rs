@@ -32,6 +32,8 @@ pub(crate) struct Encoder<'a, 'js, F: Form> {
     export: &'a mut Export<'a, 'js>,
     /// How many bytes of JSON it may still become.
     bytes_left: usize,
+    /// How many bytes of memory it may still become, where that is more.
+    memory_left: usize,
     depth_max: usize,
     /// The objects that we are inside of.
     ancestors: Vec<JsValue<'js>>,
@@ -58,6 +60,7 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
             kit,
             export,
             bytes_left: limits.result_bytes_max,
+            memory_left: limits.calls_bytes_max,
             depth_max: limits.value_depth_max,
             ancestors: Vec::new(),
             keys: Keys::default(),
@@ -77,6 +80,8 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
     }
 
     fn value(&mut self, value: &JsValue<'js>) -> Written {
+        let left = self.memory_left.checked_sub(F::NODE_BYTES);
+        self.memory_left = left.ok_or_else(|| EncodeError::new(Fault::TooLarge))?;
         match value.type_of() {
             Type::Undefined | Type::Uninitialized => return Ok(false),
             Type::Null => {

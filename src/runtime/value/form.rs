@@ -7,8 +7,12 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
+use crate::scomp::shape::VALUE_BYTES;
+
 /// What a walk writes, in order. Lengths are those of the JSON text, whatever the form.
 pub(crate) trait Form: Default {
+    /// What each value takes in memory beside its text.
+    const NODE_BYTES: usize;
     /// A key that can be written more than once.
     type Key;
     /// The finished value.
@@ -65,6 +69,7 @@ impl Text {
 }
 
 impl Form for Text {
+    const NODE_BYTES: usize = 0;
     /// With its quotes and its colon.
     type Key = Vec<u8>;
     type Whole = Box<RawValue>;
@@ -180,6 +185,7 @@ impl Tree {
 }
 
 impl Form for Tree {
+    const NODE_BYTES: usize = VALUE_BYTES;
     type Key = String;
     type Whole = Value;
 

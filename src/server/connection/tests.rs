@@ -4,6 +4,7 @@ use futures_util::SinkExt as _;
 
 use super::*;
 use crate::binding::Registry;
+use crate::budget::ServerBudget;
 use crate::limits::Limits;
 use crate::observe::audit::Audit;
 use crate::session::SessionSettings;
@@ -29,6 +30,7 @@ fn connect(patience: Patience) -> PairEnd {
         patience,
         stop: CancellationToken::new(),
         finishes: false,
+        budget: ConnectionBudget::new(&ServerBudget::new(1 << 30), 1 << 30, 1 << 20),
     };
     tokio::task::spawn_local(drive(transport, terms));
     client

@@ -1,0 +1,208 @@
+//! The memory of all sessions of a server together.
+//!
+//! Each heap draws on one counter in steps, so that its allocations touch nothing that shards share. What a heap has
+//! drawn is what it uses and at most two steps more: that is what counts, and not what it might use one day, because
+//! most sessions stay far below their limit.
+//!
+//! A new session is admitted when there is room for a fresh world. From then on it may grow as long as the others leave
+//! room; past that its script gets `MemoryLimit`, as it would at its own limit.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// What a heap draws at a time. Small beside a world, which has some 330 KiB, and large enough that a script which fills
+/// 64 MiB draws a few hundred times.
+pub(super) const STEP_BYTES: usize = 128 << 10;
+
+/// Room that there must be for a new session: a fresh world and a small script.
+const WORLD_BYTES: usize = 1 << 20;
+
+/// What a session may keep past the total: the small blocks that were given until its script ended. One that keeps more
+/// starts over with a fresh world.
+const OVERDRAFT_KEPT_MAX: usize = 2 * STEP_BYTES;
+
+/// The counter that the heaps of a server share.
+#[derive(Debug)]
+pub struct MemoryTotal {
+    drawn: AtomicUsize,
+    bytes_max: usize,
+}
+
+impl MemoryTotal {
+    /// Room for `bytes_max`.
+    pub fn new(bytes_max: usize) -> Arc<Self> {
+        Arc::new(Self { drawn: AtomicUsize::new(0), bytes_max })
+    }
+
+    /// Bytes that are drawn.
+    pub fn drawn(&self) -> usize {
+        self.drawn.load(Relaxed)
+    }
+
+    /// The most that may be drawn.
+    pub fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+
+    /// Whether a new session has room for its world.
+    pub(crate) fn has_room(&self) -> bool {
+        self.drawn().saturating_add(WORLD_BYTES) <= self.bytes_max
+    }
+
+    fn try_draw(&self, bytes: usize) -> bool {
+        let fits = |drawn: usize| drawn.checked_add(bytes).filter(|after| *after <= self.bytes_max);
+        self.drawn.fetch_update(Relaxed, Relaxed, fits).is_ok()
+    }
+}
+
+/// Memory of a session outside of its heap, such as values on their way; given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    total: Arc<MemoryTotal>,
+    bytes: usize,
+}
+
+impl Claim {
+    /// Room for that much, if there is.
+    pub(crate) fn new(total: &Arc<MemoryTotal>, bytes: usize) -> Option<Self> {
+        total.try_draw(bytes).then(|| Self { total: Arc::clone(total), bytes })
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.total.drawn.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+/// What one heap has drawn; given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Share {
+    total: Arc<MemoryTotal>,
+    bytes: usize,
+    /// The part of it that the total did not allow.
+    overdrawn: usize,
+}
+
+impl Share {
+    /// Room for a fresh world, if there is.
+    pub(crate) fn admit(total: &Arc<MemoryTotal>) -> Option<Self> {
+        total.try_draw(WORLD_BYTES).then(|| Self::of_world(total))
+    }
+
+    /// Room for a world that takes the place of another one, which is there whether the total allows it or not: what it
+    /// replaces is given back right after.
+    pub(crate) fn replace(total: &Arc<MemoryTotal>) -> Self {
+        total.drawn.fetch_add(WORLD_BYTES, Relaxed);
+        Self::of_world(total)
+    }
+
+    fn of_world(total: &Arc<MemoryTotal>) -> Self {
+        Self { total: Arc::clone(total), bytes: WORLD_BYTES, overdrawn: 0 }
+    }
+
+    /// What it is a share of.
+    pub(super) fn total(&self) -> &Arc<MemoryTotal> {
+        &self.total
+    }
+
+    /// How much it has.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Draws until it has `wanted`; `false` if the total does not allow it.
+    pub(super) fn grow_to(&mut self, wanted: usize) -> bool {
+        let more = step_up(wanted.saturating_sub(self.bytes));
+        let is_drawn = self.total.try_draw(more);
+        self.bytes += if is_drawn { more } else { 0 };
+        is_drawn
+    }
+
+    /// Draws until it has `wanted`, whatever the total says: for blocks that are given all the same.
+    pub(super) fn overdraw_to(&mut self, wanted: usize) {
+        let more = step_up(wanted.saturating_sub(self.bytes));
+        self.total.drawn.fetch_add(more, Relaxed);
+        self.bytes += more;
+        self.overdrawn += more;
+    }
+
+    /// Gives back what it does not need, but for a step.
+    pub(super) fn shrink_to(&mut self, used: usize) {
+        let kept = step_up(used) + STEP_BYTES;
+        if kept < self.bytes {
+            self.total.drawn.fetch_sub(self.bytes - kept, Relaxed);
+            self.overdrawn = self.overdrawn.saturating_sub(self.bytes - kept);
+            self.bytes = kept;
+        }
+        if self.overdrawn > 0 && self.total.drawn() <= self.total.bytes_max {
+            self.overdrawn = 0;
+        }
+    }
+
+    /// Whether it has more past the total than it may keep.
+    pub(super) fn is_overdrawn(&self) -> bool {
+        self.overdrawn > OVERDRAFT_KEPT_MAX
+    }
+
+    /// The most that all may draw together.
+    pub(super) fn total_max(&self) -> usize {
+        self.total.bytes_max
+    }
+}
+
+fn step_up(bytes: usize) -> usize {
+    bytes.div_ceil(STEP_BYTES).saturating_mul(STEP_BYTES)
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.total.drawn.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_admitted_while_there_is_room_for_a_world() {
+        let total = MemoryTotal::new(2 * WORLD_BYTES);
+        let first = Share::admit(&total).unwrap();
+        let _second = Share::admit(&total).unwrap();
+        assert!(Share::admit(&total).is_none());
+        drop(first);
+        assert!(Share::admit(&total).is_some());
+    }
+
+    #[test]
+    fn shares_grow_in_steps_up_to_the_total_and_give_back() {
+        let total = MemoryTotal::new(WORLD_BYTES + 2 * STEP_BYTES);
+        let mut share = Share::admit(&total).unwrap();
+        assert!(share.grow_to(WORLD_BYTES + 1));
+        assert_eq!(total.drawn(), WORLD_BYTES + STEP_BYTES);
+        assert!(share.grow_to(WORLD_BYTES + 2 * STEP_BYTES));
+        assert!(!share.grow_to(WORLD_BYTES + 2 * STEP_BYTES + 1));
+        share.overdraw_to(WORLD_BYTES + 2 * STEP_BYTES + 1);
+        assert_eq!(total.drawn(), WORLD_BYTES + 3 * STEP_BYTES);
+        assert!(!share.is_overdrawn(), "a step is kept");
+        share.overdraw_to(WORLD_BYTES + 5 * STEP_BYTES);
+        assert!(share.is_overdrawn());
+        share.shrink_to(STEP_BYTES - 1);
+        assert!(!share.is_overdrawn());
+        assert_eq!(total.drawn(), 2 * STEP_BYTES);
+        share.shrink_to(STEP_BYTES);
+        assert_eq!(total.drawn(), 2 * STEP_BYTES);
+        drop(share);
+        assert_eq!(total.drawn(), 0);
+    }
+
+    #[test]
+    fn a_world_in_place_of_another_is_never_refused() {
+        let total = MemoryTotal::new(0);
+        let share = Share::replace(&total);
+        assert_eq!(total.drawn(), WORLD_BYTES);
+        drop(share);
+        assert_eq!(total.drawn(), 0);
+    }
+}
