@@ -134,7 +134,8 @@ impl Gate {
         if self.is_open() {
             return Ok(self.local());
         }
-        let shown = shown_token(headers).ok_or(Refusal::NoToken)?;
+        let shown =
+            shown_token(headers).filter(|shown| !shown.trim_ascii().is_empty()).ok_or(Refusal::NoToken)?;
         self.owner_of(&shown).ok_or(Refusal::WrongToken)
     }
 

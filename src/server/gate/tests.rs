@@ -32,7 +32,7 @@ fn each_token_stands_for_its_principal() {
     assert_eq!(admitted(&gate, "Bearer first"), Ok("ann".to_owned()));
     assert_eq!(admitted(&gate, "bEARER second"), Ok("bob".to_owned()));
     assert_eq!(admitted(&gate, "Bearer third"), Err(Refusal::WrongToken));
-    assert_eq!(admitted(&gate, "Bearer "), Err(Refusal::WrongToken));
+    assert_eq!(admitted(&gate, "Bearer "), Err(Refusal::NoToken));
     assert_eq!(admitted(&gate, "Basic first"), Err(Refusal::NoToken));
     assert_eq!(gate.admit(&headers(&[])).unwrap_err(), Refusal::NoToken);
 }
@@ -179,4 +179,45 @@ fn package_that_authenticates_itself_is_not_reached_by_foreign_host() {
     // On a public address of its own, and on a server that may be public, other names are right.
     assert!(Gate::open().admit_stranger(&foreign, false).is_ok());
     assert!(gate(&[("ann", "first")]).admit_stranger(&foreign, true).is_ok());
+}
+
+#[test]
+fn empty_token_is_refused_at_start() {
+    for empty in ["", " \t"] {
+        let message = refusal(vec![TokenSettings::of_token("ann", empty)]);
+        assert_eq!(message, "auth.tokens[0]: the token of \"ann\": sha256 is that of an empty token");
+    }
+}
+
+#[test]
+fn empty_token_that_is_shown_is_no_token() {
+    let gate = gate(&[("ann", "first")]);
+    let blank = format!("bearer.{}", BASE64_URL_SAFE_NO_PAD.encode(" "));
+    for offer in ["bearer.", "scomp.v0, bearer.=", blank.as_str()] {
+        let refused = gate.admit(&headers(&[(SEC_WEBSOCKET_PROTOCOL, offer)]));
+        assert_eq!(refused.unwrap_err(), Refusal::NoToken, "{offer}");
+    }
+}
+
+#[test]
+fn principal_without_a_readable_name_is_refused() {
+    for name in ["", " ", "\t\n", "\u{7}", "\u{3000}", "ann\n"] {
+        let message = refusal(vec![TokenSettings::of_token(name, "first")]);
+        assert_eq!(message, format!("auth.tokens[0]: {name:?} cannot be the principal of a token"));
+    }
+}
+
+#[test]
+fn quotas_of_tokens_are_checked_with_their_place() {
+    let quotas = Quotas { messages_per_second: Some(f64::NAN), ..Quotas::default() };
+    let token = TokenSettings { quotas: Some(quotas.clone()), ..TokenSettings::of_token("ann", "first") };
+    assert_eq!(
+        refusal(vec![token]),
+        "auth.tokens[0].quotas.messages_per_second: expected a positive number, got NaN"
+    );
+    let by_default = Gate::new(&AuthSettings::default(), OriginSettings::default(), &quotas);
+    assert_eq!(
+        by_default.unwrap_err().to_string(),
+        "quotas.messages_per_second: expected a positive number, got NaN"
+    );
 }
