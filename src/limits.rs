@@ -5,6 +5,7 @@
 
 mod check;
 pub mod machine;
+mod setting;
 
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ pub use check::{
     STACK_BYTES_MIN, TEXT_BYTES_MAX, VALUE_DEPTH_MAX,
 };
 use serde::{Deserialize, Serialize};
+pub(crate) use setting::SettingCheck;
+pub use setting::{SettingProblem, SettingsError};
 
 macro_rules! limits {
     ($($(#[$doc:meta])* $name:ident: $type:ty = $default:expr,)*) => {

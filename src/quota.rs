@@ -4,6 +4,8 @@
 //! memory, queued evals) is given back by dropping a slot, so no way out can forget it; what flows (CPU time,
 //! messages) comes from token buckets. Time is a parameter throughout.
 
+mod check;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -14,7 +14,7 @@ const LAYERS: [(&str, &[&str]); 15] = [
     ("limits", &[]),
     ("budget", &[]),
     ("observe", &["rpc"]),
-    ("quota", &["rpc"]),
+    ("quota", &["rpc", "limits"]),
     ("transport", &["rpc", "scomp", "limits", "budget"]),
     (
         "binding",

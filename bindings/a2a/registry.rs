@@ -116,7 +116,13 @@ impl Registry {
         role: Option<&str>,
         connection: ConnectionId,
     ) -> Result<Bound, Refusal> {
-        if !self.agents.contains_key(name) && self.agents.len() >= AGENTS_MAX {
+        let is_new = !self.agents.contains_key(name);
+        if is_new && let Some(taken) = self.agents.keys().find(|taken| taken.eq_ignore_ascii_case(name)) {
+            // On a disk that ignores case both would have one folder, and one owner could read the other's sessions.
+            let message = format!("{} differs only in case from the agent {taken}", cut(name));
+            return Err(Refusal::new(ErrorCode::ConnectionRefused, message));
+        }
+        if is_new && self.agents.len() >= AGENTS_MAX {
             let message = format!("the gateway has {AGENTS_MAX} agents and no room for more");
             return Err(Refusal::new(ErrorCode::ConnectionRefused, message));
         }

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{DURATION_MS_MAX, Limits, LimitsError};
+use crate::limits::{DURATION_MS_MAX, Limits, LimitsError, SettingsError};
 use crate::quota::Quotas;
 use crate::server::settings::{AuditSettings, AuthSettings, OriginSettings, ServerSettings, TlsSettings};
+use crate::server::shards;
 use crate::session::SessionSettings;
 
 /// Where to listen unless told otherwise: this machine only.
@@ -34,7 +35,7 @@ pub struct Settings {
     pub bindings: Option<PathBuf>,
     /// Whether stdin and stdout are spoken to instead of a socket.
     pub stdio: bool,
-    /// How many threads run scripts; as many as there are cores unless told otherwise.
+    /// How many threads run scripts; 1 to [`shards::SHARDS_MAX`], by default as many as there are cores.
     pub shards: usize,
     /// How long running evals get when the server stops, in milliseconds.
     pub drain_ms: u64,
@@ -120,6 +121,9 @@ pub enum ConfigError {
     /// Limits with which no server can be started.
     #[error(transparent)]
     Limits(#[from] LimitsError),
+    /// Other settings with which no server can be started.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
     /// The values do not make sense.
     #[error("{key}: {message}")]
     Value {
@@ -136,7 +140,7 @@ impl Default for Settings {
             listen: LISTEN_DEFAULT.to_owned(),
             bindings: None,
             stdio: false,
-            shards: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            shards: shards::default_count(),
             drain_ms: DRAIN_MS_DEFAULT,
             limits: Limits::default(),
             sessions: SessionSettings::default(),
@@ -192,17 +196,15 @@ impl Settings {
     }
 
     fn check(&self) -> Result<(), ConfigError> {
-        if self.shards == 0 {
-            return Err(ConfigError::Value {
-                key: "shards",
-                message: "expected at least 1, got 0".to_owned(),
-            });
-        }
+        shards::check_count(self.shards)?;
         if self.drain_ms > DURATION_MS_MAX {
             let message = format!("expected at most {DURATION_MS_MAX}, got {}", self.drain_ms);
             return Err(ConfigError::Value { key: "drain_ms", message });
         }
         self.limits.check()?;
+        self.sessions.check()?;
+        self.server.check()?;
+        self.quotas.check("quotas")?;
         Ok(())
     }
 }
@@ -285,7 +287,31 @@ mod tests {
     #[test]
     fn a_server_without_threads_is_refused() {
         let refused = Settings::load(None, variables(&[("SCOMP_SHARDS", "0")]), Overrides::default());
-        assert_eq!(refused.unwrap_err().to_string(), "shards: expected at least 1, got 0");
+        assert_eq!(refused.unwrap_err().to_string(), "shards: expected 1 to 1024, got 0");
+    }
+
+    #[test]
+    fn settings_with_which_nothing_is_served_are_refused() {
+        for (variable, value, message) in [
+            ("SCOMP_SHARDS", "1025", "shards: expected 1 to 1024, got 1025"),
+            ("SCOMP_SERVER_CONNECTIONS_MAX", "0", "server.connections_max: expected at least 1, got 0"),
+            ("SCOMP_SESSIONS_SESSIONS_MAX", "0", "sessions.sessions_max: expected at least 1, got 0"),
+            (
+                "SCOMP_QUOTAS_CPU_SECONDS_PER_MINUTE",
+                "nan",
+                "quotas.cpu_seconds_per_minute: expected a positive number, got NaN",
+            ),
+            (
+                "SCOMP_QUOTAS_MESSAGES_BURST",
+                "-3",
+                "quotas.messages_burst: expected a positive number, got -3",
+            ),
+        ] {
+            let refused = Settings::load(None, variables(&[(variable, value)]), Overrides::default());
+            assert_eq!(refused.unwrap_err().to_string(), message);
+        }
+        let most = variables(&[("SCOMP_SHARDS", "1024"), ("SCOMP_SERVER_CONNECTIONS_MAX", "1")]);
+        assert_eq!(Settings::load(None, most, Overrides::default()).unwrap().shards, 1024);
     }
 
     #[test]

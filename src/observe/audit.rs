@@ -4,7 +4,8 @@
 //! When the queue is full a record is dropped and counted, and the log says where records are missing; calls go on.
 //!
 //! What comes from peers that have not authenticated goes to a file, a queue and a thread of its own: however much they
-//! send, they cannot push out the records of principals. Refusals of one kind are recorded together.
+//! send, they cannot push out the records of principals. Refusals of one kind are recorded together; those for want of a role are
+//! among the records of principals, by principal and role.
 
 mod file;
 mod refusals;
@@ -21,7 +22,7 @@ use tokio::sync::oneshot;
 
 use super::audit_record_dropped;
 use file::Log;
-use refusals::Refusals;
+use refusals::{RefusalKind, Refusals};
 
 /// Records that wait for the disk. A burst of calls from every session fits; behind a disk that hangs, no more.
 const RECORDS_QUEUED_MAX: usize = 8_192;
@@ -54,12 +55,14 @@ pub enum Event {
         /// How many.
         count: u64,
     },
-    /// A principal asked for something that needs a role which it does not have.
+    /// A principal asked for something that needs a role which it does not have. Recorded together as above.
     RoleRefused {
         /// Who asked.
         principal: String,
         /// What it lacks.
         role: &'static str,
+        /// How many times.
+        count: u64,
     },
     /// A session began.
     SessionOpened {
@@ -258,7 +261,12 @@ impl Writer {
 
     fn take(&mut self, at: SystemTime, event: Event) -> io::Result<()> {
         let event = match event {
-            Event::Refused { reason, count } => self.refusals.take(reason, count, at, Instant::now()),
+            Event::Refused { reason, count } => {
+                self.refusals.take(RefusalKind::Gate { reason }, count, at, Instant::now())
+            }
+            Event::RoleRefused { principal, role, count } => {
+                self.refusals.take(RefusalKind::Role { principal, role }, count, at, Instant::now())
+            }
             other => Some(other),
         };
         event.map_or(Ok(()), |event| self.write(at, &event))

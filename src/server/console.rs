@@ -75,7 +75,7 @@ fn scope_of(uri: &Uri) -> Option<ListScope> {
 
 /// The sessions of the principal that asks; with `?scope=all`, and the role `operator`, those of everyone.
 async fn sessions(State(state): State<Arc<ServerState>>, uri: Uri, headers: HeaderMap) -> Response<Body> {
-    let principal = match http::admit(&state, &headers) {
+    let principal = match http::admit(&state, &uri, &headers) {
         Ok(principal) => principal,
         Err(refusal) => return refusal.into_response(),
     };

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL, WWW_AUTHENTICATE};
-use axum::http::{HeaderMap, Response, StatusCode};
+use axum::http::{HeaderMap, Response, StatusCode, Uri};
 use axum::response::IntoResponse;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -124,17 +124,18 @@ impl Gate {
     }
 
     /// The principal behind a request, or why it is refused.
-    pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<Arc<Principal>, Refusal> {
-        if self.is_open() && !origin::is_loopback_host(headers) {
+    pub(crate) fn admit(&self, uri: &Uri, headers: &HeaderMap) -> Result<Arc<Principal>, Refusal> {
+        if self.is_open() && !origin::is_loopback_host(uri, headers) {
             return Err(Refusal::ForeignHost);
         }
-        if !origin::is_allowed(&self.origins, headers) {
+        if !origin::is_allowed(&self.origins, uri, headers) {
             return Err(Refusal::ForeignOrigin);
         }
         if self.is_open() {
             return Ok(self.local());
         }
-        let shown = shown_token(headers).ok_or(Refusal::NoToken)?;
+        let shown =
+            shown_token(headers).filter(|shown| !shown.trim_ascii().is_empty()).ok_or(Refusal::NoToken)?;
         self.owner_of(&shown).ok_or(Refusal::WrongToken)
     }
 
@@ -142,13 +143,14 @@ impl Gate {
     /// and where only this machine is served, the request must name it.
     pub(crate) fn admit_stranger(
         &self,
+        uri: &Uri,
         headers: &HeaderMap,
         is_local: bool,
     ) -> Result<Arc<Principal>, Refusal> {
-        if is_local && self.is_open() && !origin::is_loopback_host(headers) {
+        if is_local && self.is_open() && !origin::is_loopback_host(uri, headers) {
             return Err(Refusal::ForeignHost);
         }
-        if !origin::is_allowed(&self.origins, headers) {
+        if !origin::is_allowed(&self.origins, uri, headers) {
             return Err(Refusal::ForeignOrigin);
         }
         Ok(self.stranger())

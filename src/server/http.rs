@@ -6,7 +6,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderMap, Request, Response, StatusCode};
+use axum::http::{HeaderMap, Request, Response, StatusCode, Uri};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use tracing::Instrument as _;
@@ -45,20 +45,25 @@ async fn ready(State(state): State<Arc<ServerState>>) -> (StatusCode, &'static s
 }
 
 /// The numbers span every principal's sessions, so they are for operators.
-async fn measured(State(state): State<Arc<ServerState>>, headers: HeaderMap) -> Response<Body> {
-    match admit_as(&state, Role::Operator, &headers) {
+async fn measured(State(state): State<Arc<ServerState>>, uri: Uri, headers: HeaderMap) -> Response<Body> {
+    match admit_as(&state, Role::Operator, &uri, &headers) {
         Ok(_) => ([(CONTENT_TYPE, METRICS_TYPE)], metrics::page(&state)).into_response(),
         Err(refusal) => refusal.into_response(),
     }
 }
 
-pub(super) fn admit(state: &ServerState, headers: &HeaderMap) -> Result<Arc<Principal>, Refusal> {
-    noted(state, state.gate.admit(headers))
+pub(super) fn admit(state: &ServerState, uri: &Uri, headers: &HeaderMap) -> Result<Arc<Principal>, Refusal> {
+    noted(state, state.gate.admit(uri, headers))
 }
 
 /// Admits a request whose principal has the role.
-fn admit_as(state: &ServerState, role: Role, headers: &HeaderMap) -> Result<Arc<Principal>, Refusal> {
-    let principal = admit(state, headers)?;
+fn admit_as(
+    state: &ServerState,
+    role: Role,
+    uri: &Uri,
+    headers: &HeaderMap,
+) -> Result<Arc<Principal>, Refusal> {
+    let principal = admit(state, uri, headers)?;
     match principal.roles.require(role) {
         Ok(()) => Ok(principal),
         Err(missing) => Err(refuse_role(state, &principal, missing)),
@@ -69,7 +74,7 @@ fn admit_as(state: &ServerState, role: Role, headers: &HeaderMap) -> Result<Arc<
 pub(super) fn refuse_role(state: &ServerState, principal: &Principal, missing: MissingRole) -> Refusal {
     let refusal = Refusal::MissingRole(missing);
     observe::refused(refusal.reason());
-    let event = || Event::RoleRefused { principal: principal.name.clone(), role: missing.0.name() };
+    let event = || Event::RoleRefused { principal: principal.name.clone(), role: missing.0.name(), count: 1 };
     state.directory.audit().record(event);
     refusal
 }
@@ -92,7 +97,7 @@ async fn root(state: State<Arc<ServerState>>, request: Request<Body>) -> Respons
 }
 
 async fn scomp(State(state): State<Arc<ServerState>>, request: Request<Body>) -> Response<Body> {
-    let principal = match admit(&state, request.headers()) {
+    let principal = match admit(&state, request.uri(), request.headers()) {
         Ok(principal) => principal,
         Err(refusal) => return refusal.into_response(),
     };

@@ -12,7 +12,7 @@ mod metrics;
 mod mounts;
 mod services;
 pub mod settings;
-mod shards;
+pub(crate) mod shards;
 mod sockets;
 mod start;
 mod stop;
@@ -56,6 +56,7 @@ use capacity::{Connections, Placed, Trimmer};
 use connection::Terms;
 use mounts::Additions;
 use settings::ServerSettings;
+pub use shards::SHARDS_MAX;
 use shards::Shards;
 
 /// How long the head of an HTTP request may take.
@@ -118,7 +119,7 @@ impl Server {
             problems: Vec::new(),
             limits: Limits::default(),
             sessions: SessionSettings::default(),
-            shard_count: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            shard_count: shards::default_count(),
             gate: Gate::open(),
             tls: None,
             audit: Audit::default(),
@@ -352,7 +353,7 @@ impl ServerBuilder {
         self
     }
 
-    /// How many threads run scripts; by default as many as there are cores.
+    /// How many threads run scripts, 1 to [`SHARDS_MAX`]; by default as many as there are cores.
     #[must_use]
     pub fn shards(mut self, count: usize) -> Self {
         self.shard_count = count;
@@ -393,6 +394,9 @@ impl ServerBuilder {
             return Err(PackageError(self.problems).into());
         }
         self.limits.check()?;
+        shards::check_count(self.shard_count)?;
+        self.sessions.check()?;
+        self.settings.check()?;
         start::refuse_unknown_names(&self.gate, &self.additions.policies, &self.registry)?;
         let stuck_after = self.limits.cpu_max() + STUCK_GRACE;
         let (registry, limits) = (Arc::new(self.registry), Arc::new(self.limits));

@@ -9,7 +9,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::RETRY_AFTER;
-use axum::http::{HeaderMap, Response, StatusCode};
+use axum::http::{HeaderMap, Response, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::IntoResponse;
 use axum::routing::any;
@@ -153,10 +153,10 @@ impl EntryRule {
     }
 }
 
-fn admit(state: &ServerState, rule: EntryRule, headers: &HeaderMap) -> Result<Requester, Refusal> {
+fn admit(state: &ServerState, rule: EntryRule, uri: &Uri, headers: &HeaderMap) -> Result<Requester, Refusal> {
     let principal = match rule.gate {
-        MountGate::Server => http::admit(state, headers)?,
-        MountGate::Own => http::noted(state, state.gate.admit_stranger(headers, rule.is_local))?,
+        MountGate::Server => http::admit(state, uri, headers)?,
+        MountGate::Own => http::noted(state, state.gate.admit_stranger(uri, headers, rule.is_local))?,
     };
     Ok(Requester { principal, audit: state.directory.audit().clone() })
 }
@@ -166,7 +166,7 @@ async fn check(
     mut request: Request,
     next: Next,
 ) -> Response<Body> {
-    match admit(&state, rule, request.headers()) {
+    match admit(&state, rule, request.uri(), request.headers()) {
         Ok(requester) => {
             request.extensions_mut().insert(requester);
             run_within(&state, request, next).await
@@ -197,7 +197,7 @@ fn accept(
     rule: EntryRule,
     request: Request,
 ) -> Response<Body> {
-    let Requester { principal, audit } = match admit(state, rule, request.headers()) {
+    let Requester { principal, audit } = match admit(state, rule, request.uri(), request.headers()) {
         Ok(requester) => requester,
         Err(refusal) => return refusal.into_response(),
     };

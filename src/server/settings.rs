@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::binding::{Policy, Roles};
-use crate::limits::machine;
+use crate::limits::{SettingCheck, SettingsError, machine};
 use crate::observe::audit::Audit;
 use crate::quota::Quotas;
 
@@ -116,6 +116,15 @@ impl Default for ServerSettings {
             connections_max: 24_000,
             bytes_in_flight_max: (machine::memory_bytes() / 16).max(BYTES_IN_FLIGHT_MIN),
         }
+    }
+}
+
+impl ServerSettings {
+    /// Whether a server with these settings can serve anything.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        let mut check = SettingCheck::new("server");
+        check.count("connections_max", self.connections_max, usize::MAX);
+        check.finish()
     }
 }
 

@@ -16,11 +16,28 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::sockets::OpenSockets;
+use crate::limits::{SettingCheck, SettingsError};
 use crate::quota::SessionSlot;
 use crate::runtime::{self, shard::Shard};
 
 /// How often the watchdog looks. A script that goes round something slow holds its shard up for twice that at most.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Most threads that run scripts. More than a machine has cores are of no use, and few machines have that many; each takes
+/// a stack, descriptors and ready contexts from the start. The server does not start with more.
+pub const SHARDS_MAX: usize = 1024;
+
+/// One for each core.
+pub(crate) fn default_count() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(SHARDS_MAX)
+}
+
+/// Whether a server can be started with that many shards.
+pub(crate) fn check_count(count: usize) -> Result<(), SettingsError> {
+    let mut check = SettingCheck::new("");
+    check.count("shards", count, SHARDS_MAX);
+    check.finish()
+}
 
 /// All shards of a server.
 pub(crate) struct Shards {

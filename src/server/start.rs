@@ -4,7 +4,7 @@ use std::io;
 
 use super::Gate;
 use crate::binding::{PackageError, Policy, PolicyNames, Registry, UnknownName};
-use crate::limits::LimitsError;
+use crate::limits::{LimitsError, SettingsError};
 
 /// Why a server could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +18,9 @@ pub enum StartError {
     /// The limits would crash the server, or it could serve nothing within them.
     #[error(transparent)]
     Limits(#[from] LimitsError),
+    /// Other settings with which the server could serve nothing.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
     /// The operating system says no.
     #[error("cannot start: {0}")]
     Io(#[from] io::Error),

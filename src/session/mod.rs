@@ -23,7 +23,7 @@ use uuid::Uuid;
 
 use crate::binding::schema::SchemaBudget;
 use crate::binding::{Principal, Registry, SessionScope};
-use crate::limits::Limits;
+use crate::limits::{Limits, SettingCheck, SettingsError};
 use crate::observe;
 use crate::observe::audit::{Audit, Event};
 use crate::quota::SessionSlot;
@@ -58,6 +58,16 @@ pub struct SessionSettings {
 impl Default for SessionSettings {
     fn default() -> Self {
         Self { sessions_max: 20_000, ttl_ms: 600_000, detached_max: 10_000 }
+    }
+}
+
+impl SessionSettings {
+    /// Whether a server with these settings can serve anything. `detached_max` may be 0: no session is then kept without
+    /// a connection.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        let mut check = SettingCheck::new("sessions");
+        check.count("sessions_max", self.sessions_max, usize::MAX);
+        check.finish()
     }
 }
 

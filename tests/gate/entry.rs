@@ -107,3 +107,21 @@ async fn a_draining_server_is_healthy_but_not_ready() {
     let refused = Client::connect(format!("ws://{address}/")).await.unwrap_err();
     assert_eq!(refused.kind(), "Busy");
 }
+
+#[tokio::test]
+async fn without_tokens_every_host_of_a_request_is_checked() {
+    let (_server, address) = start(builder()).await;
+    let two = format!("{HOST}Host: evil.example\r\n");
+    assert_ne!(status(&get(address, "/", &format!("{two}{UPGRADE}")).await), "101");
+    for path in ["/metrics", "/console/sessions"] {
+        assert_eq!(status(&get(address, path, HOST).await), "200", "{path}");
+        assert_eq!(status(&get(address, path, &two).await), "403", "{path}");
+        for (name, expected) in
+            [("localhost", "200"), ("evil.example", "403"), ("localhost@evil.example", "403")]
+        {
+            let uri = format!("http://{name}{path}");
+            assert_eq!(status(&get(address, &uri, HOST).await), expected, "{uri}");
+        }
+    }
+    assert_eq!(status(&get(address, "http://evil.example/scomp", &format!("{HOST}{UPGRADE}")).await), "403");
+}

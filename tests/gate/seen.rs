@@ -119,3 +119,33 @@ async fn refused_requests_do_not_push_out_records_of_principals() {
     assert_eq!(count, u64::try_from(REFUSED).unwrap());
     assert!(refused.len() < REFUSED / 10, "{}", refused.len());
 }
+
+#[tokio::test]
+async fn refused_roles_do_not_push_out_records_of_principals() {
+    const REFUSED: usize = 300;
+    let path = std::env::temp_dir().join(format!("scomp-gate-roles-{}.jsonl", std::process::id()));
+    let tokens = vec![TokenSettings::of_token("ann", "s3cret"), TokenSettings::of_token("eve", "other")];
+    let auth = AuthSettings { tokens, file: None };
+    let gate = Gate::new(&auth, OriginSettings::default(), &Quotas::default()).unwrap();
+    // Room for some tens of records and no file set aside.
+    let audit = Audit::open(&path, 8_000, 0).unwrap();
+    let (server, address) = start(builder().gate(gate).audit(audit)).await;
+    let client = connect(address, "s3cret").await.unwrap();
+    let id = client.session().id;
+    for _ in 0..REFUSED {
+        let lines = format!("{HOST}Authorization: Bearer other\r\n");
+        assert_eq!(status(&get(address, "/metrics", &lines).await), "403");
+    }
+    server.stop(Duration::ZERO).await;
+    let records = records(&path);
+    assert_eq!(records[0], json!({"event": "sessionOpened", "principal": "ann", "session": id}));
+    let refused: Vec<&Value> = records.iter().filter(|record| record["event"] == "roleRefused").collect();
+    assert!(
+        refused
+            .iter()
+            .all(|record| (&record["principal"], &record["role"]) == (&json!("eve"), &json!("operator")))
+    );
+    let count: u64 = refused.iter().map(|record| record["count"].as_u64().unwrap()).sum();
+    assert_eq!(count, u64::try_from(REFUSED).unwrap());
+    assert!(refused.len() < REFUSED / 10, "{}", refused.len());
+}

@@ -92,3 +92,25 @@ fn misspelled_deny_in_a_package_is_found() {
     let expected = "declaration.json: /config/serve/policy/deny: unknown name \"extrenal\"";
     assert!(done.stderr.contains(expected), "{}", done.stderr);
 }
+
+#[test]
+fn quota_that_is_not_a_number_keeps_the_server_from_starting() {
+    let limited = |table, name, digit, quotas: &str| token(table, name, digit, "") + quotas;
+    let first = limited("auth.tokens", "ann", 'a', "quotas = { cpu_seconds_per_minute = nan }\n");
+    let second = limited("tokens", "bob", 'b', "quotas = { messages_burst = -1.0 }\n");
+    let done = run(&[], &first, &second);
+    assert_eq!((done.code, done.stdout.as_str()), (2, ""), "{}", done.stderr);
+    for part in [
+        "scomp.toml: auth.tokens[0].quotas.cpu_seconds_per_minute: expected a positive number, got NaN",
+        "tokens.toml: tokens[0].quotas.messages_burst: expected a positive number, got -1",
+    ] {
+        assert!(done.stderr.contains(part), "{part} is not in {}", done.stderr);
+    }
+}
+
+#[test]
+fn more_threads_than_the_maximum_keep_the_server_from_starting() {
+    let done = Program::new(["--listen", "127.0.0.1:0"]).variable(("SCOMP_SHARDS", "100000")).run();
+    assert_eq!((done.code, done.stdout.as_str()), (2, ""), "{}", done.stderr);
+    assert!(done.stderr.contains("shards: expected 1 to 1024, got 100000"), "{}", done.stderr);
+}

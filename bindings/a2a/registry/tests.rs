@@ -88,3 +88,16 @@ fn the_last_place_is_given_and_no_other() {
     assert_eq!(registry.bind("late", None, B).unwrap_err().code, ErrorCode::ConnectionRefused);
     assert!(registry.bind("coder", None, B).is_ok(), "one that is there takes no place");
 }
+
+#[test]
+fn name_that_differs_only_in_case_is_refused() {
+    let mut registry = registry();
+    registry.bind("annie", None, A).unwrap();
+    for name in ["ANNIE", "Annie", "Coder"] {
+        let refusal = registry.bind(name, None, B).unwrap_err();
+        assert_eq!(refusal.code, ErrorCode::ConnectionRefused, "{name}");
+    }
+    assert_eq!(registry.bind("annie", None, B).unwrap().displaced, Some(A));
+    registry.unbind("annie", B);
+    registry.bind("ANNIE", None, A).unwrap();
+}

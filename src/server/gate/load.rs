@@ -105,7 +105,7 @@ impl Gate {
                 return Err(GateError::NoTokens { path: path.clone() });
             }
         }
-        check_entries(&mut entries)?;
+        check_entries(&mut entries, quotas)?;
         let mut accounts = HashMap::new();
         for entry in entries {
             let Some(hash) = read_hash(&entry.sha256) else { continue };
@@ -129,15 +129,23 @@ impl Gate {
 }
 
 /// Fails with everything that is wrong with the entries, and names the place of those that have none.
-fn check_entries(entries: &mut [TokenSettings]) -> Result<(), GateError> {
-    let mut problems = Vec::new();
+fn check_entries(entries: &mut [TokenSettings], quotas: &Quotas) -> Result<(), GateError> {
+    let quota_problems =
+        |quotas: &Quotas, table: &str| quotas.check(table).err().map(|error| error.to_string());
+    let mut problems: Vec<String> = quota_problems(quotas, "quotas").into_iter().collect();
+    let empty_hash = sha256(b"");
     let mut known: HashMap<[u8; SHA256_OUTPUT_LEN], (String, String)> = HashMap::new();
     for (at, entry) in entries.iter_mut().enumerate() {
         if entry.place.is_empty() {
             entry.place = format!("auth.tokens[{at}]");
         }
         let (place, principal) = (&entry.place, &entry.principal);
-        if principal.is_empty() || principal == LOCAL_PRINCIPAL {
+        if let Some(quotas) = &entry.quotas {
+            problems.extend(quota_problems(quotas, &format!("{place}.quotas")));
+        }
+        // Such a name cannot be distinguished from another in the audit log and in the console.
+        let is_unreadable = principal.trim().is_empty() || principal.chars().any(char::is_control);
+        if is_unreadable || principal == LOCAL_PRINCIPAL {
             // The sessions of the server's own scripts are those of that principal.
             problems.push(format!("{place}: {principal:?} cannot be the principal of a token"));
         }
@@ -146,6 +154,10 @@ fn check_entries(entries: &mut [TokenSettings]) -> Result<(), GateError> {
                 .push(format!("{place}: the token of {principal:?}: sha256 has to be 64 hexadecimal digits"));
             continue;
         };
+        if hash == empty_hash {
+            // What a script makes of a variable that is not set.
+            problems.push(format!("{place}: the token of {principal:?}: sha256 is that of an empty token"));
+        }
         // Also for one principal: roles and policy of the two entries would be a matter of their order.
         match known.entry(hash) {
             Entry::Vacant(free) => drop(free.insert((place.clone(), principal.clone()))),

@@ -2,16 +2,19 @@
 //!
 //! A browser connects to any address a page names and says in `Origin` whose page it is; a page can also make its own
 //! name point at us, which shows in `Host` alone. Programs send no `Origin` and are not asked for one.
+//!
+//! A request can name several hosts: in repeated `Host` headers, and in a URI in absolute form. All of them count, so that
+//! a proxy in front that looks at another one than this server cannot be used to get past the check.
 
 use std::net::IpAddr;
 
-use axum::http::HeaderMap;
 use axum::http::header::{HOST, ORIGIN};
+use axum::http::{HeaderMap, Uri};
 
 use super::super::settings::OriginSettings;
 
 /// Whether the page behind a request may connect.
-pub(super) fn is_allowed(settings: &OriginSettings, headers: &HeaderMap) -> bool {
+pub(super) fn is_allowed(settings: &OriginSettings, uri: &Uri, headers: &HeaderMap) -> bool {
     let Some(origin) = headers.get(ORIGIN) else {
         return true;
     };
@@ -22,33 +25,38 @@ pub(super) fn is_allowed(settings: &OriginSettings, headers: &HeaderMap) -> bool
         .allow
         .iter()
         .any(|allowed| allowed == "*" || allowed.trim_end_matches('/').eq_ignore_ascii_case(origin));
-    is_listed || is_same_origin(origin, headers)
+    is_listed || is_same_origin(origin, uri, headers)
 }
 
-fn is_same_origin(origin: &str, headers: &HeaderMap) -> bool {
-    let Some(host) = host_of(headers) else {
-        return false;
-    };
+fn is_same_origin(origin: &str, uri: &Uri, headers: &HeaderMap) -> bool {
     let default_port = match origin.split_once("://") {
         Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => 443,
         Some((scheme, _)) if scheme.eq_ignore_ascii_case("http") => 80,
         Some(_) | None => return false,
     };
     let page = origin.split_once("://").map(|(_, authority)| name_and_port(authority, default_port));
-    page.flatten().is_some_and(|page| Some(page) == name_and_port(host, default_port))
+    let Some(page) = page.flatten() else {
+        return false;
+    };
+    every_host(uri, headers, |host| name_and_port(host, default_port).as_ref() == Some(&page))
 }
 
 /// Whether a request names this machine by a name that no page can take over.
-pub(super) fn is_loopback_host(headers: &HeaderMap) -> bool {
-    let Some((name, _)) = host_of(headers).and_then(|host| name_and_port(host, 0)) else {
-        return false;
-    };
-    let address = name.trim_start_matches('[').trim_end_matches(']');
-    name == "localhost" || address.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+pub(super) fn is_loopback_host(uri: &Uri, headers: &HeaderMap) -> bool {
+    every_host(uri, headers, |host| {
+        let Some((name, _)) = name_and_port(host, 0) else {
+            return false;
+        };
+        let address = name.trim_start_matches('[').trim_end_matches(']');
+        name == "localhost" || address.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    })
 }
 
-fn host_of(headers: &HeaderMap) -> Option<&str> {
-    headers.get(HOST)?.to_str().ok()
+/// Whether a request names a host, and `accepts` holds for each that it names.
+fn every_host(uri: &Uri, headers: &HeaderMap, accepts: impl Fn(&str) -> bool) -> bool {
+    let in_uri = uri.authority().map(|authority| Ok(authority.as_str()));
+    let mut hosts = headers.get_all(HOST).into_iter().map(|host| host.to_str()).chain(in_uri).peekable();
+    hosts.peek().is_some() && hosts.all(|host| host.is_ok_and(&accepts))
 }
 
 /// `name[:port]` in lower case, with the port that is meant when there is none.
@@ -82,35 +90,43 @@ mod tests {
 
     #[test]
     fn a_program_without_origin_passes() {
-        assert!(is_allowed(&listed(&[]), &headers("example:7400", None)));
+        assert!(is_allowed(&listed(&[]), &Uri::default(), &headers("example:7400", None)));
     }
 
     #[test]
     fn a_page_of_this_server_passes_and_its_neighbour_on_another_port_does_not() {
         let none = listed(&[]);
-        assert!(is_allowed(&none, &headers("Box.local:7400", Some("http://box.local:7400"))));
-        assert!(is_allowed(&none, &headers("app.example", Some("https://app.example"))));
-        assert!(is_allowed(&none, &headers("app.example:443", Some("https://app.example"))));
-        assert!(is_allowed(&none, &headers("[::1]:7400", Some("http://[::1]:7400"))));
-        assert!(!is_allowed(&none, &headers("box.local:7400", Some("http://box.local:8000"))));
-        assert!(!is_allowed(&none, &headers("box.local", Some("https://evil.example"))));
-        assert!(!is_allowed(&none, &headers("null", Some("null"))));
+        assert!(is_allowed(
+            &none,
+            &Uri::default(),
+            &headers("Box.local:7400", Some("http://box.local:7400"))
+        ));
+        assert!(is_allowed(&none, &Uri::default(), &headers("app.example", Some("https://app.example"))));
+        assert!(is_allowed(&none, &Uri::default(), &headers("app.example:443", Some("https://app.example"))));
+        assert!(is_allowed(&none, &Uri::default(), &headers("[::1]:7400", Some("http://[::1]:7400"))));
+        assert!(!is_allowed(
+            &none,
+            &Uri::default(),
+            &headers("box.local:7400", Some("http://box.local:8000"))
+        ));
+        assert!(!is_allowed(&none, &Uri::default(), &headers("box.local", Some("https://evil.example"))));
+        assert!(!is_allowed(&none, &Uri::default(), &headers("null", Some("null"))));
     }
 
     #[test]
     fn listed_origins_pass_whole_and_exact() {
         let settings = listed(&["https://app.example"]);
-        assert!(is_allowed(&settings, &headers("s", Some("https://app.example"))));
+        assert!(is_allowed(&settings, &Uri::default(), &headers("s", Some("https://app.example"))));
         for foreign in ["https://app.example.evil", "http://app.example", "https://app.example:8443"] {
-            assert!(!is_allowed(&settings, &headers("s", Some(foreign))), "{foreign}");
+            assert!(!is_allowed(&settings, &Uri::default(), &headers("s", Some(foreign))), "{foreign}");
         }
-        assert!(is_allowed(&listed(&["*"]), &headers("s", Some("https://any.example"))));
+        assert!(is_allowed(&listed(&["*"]), &Uri::default(), &headers("s", Some("https://any.example"))));
     }
 
     #[test]
     fn only_names_of_this_machine_count_as_loopback() {
         for host in ["localhost", "LOCALHOST:7400", "127.0.0.1:7400", "127.9.9.9", "[::1]:7400"] {
-            assert!(is_loopback_host(&headers(host, None)), "{host}");
+            assert!(is_loopback_host(&Uri::default(), &headers(host, None)), "{host}");
         }
         for host in [
             "evil.example",
@@ -121,8 +137,32 @@ mod tests {
             "[::]",
             "",
         ] {
-            assert!(!is_loopback_host(&headers(host, None)), "{host}");
+            assert!(!is_loopback_host(&Uri::default(), &headers(host, None)), "{host}");
         }
-        assert!(!is_loopback_host(&HeaderMap::new()));
+        assert!(!is_loopback_host(&Uri::default(), &HeaderMap::new()));
+    }
+
+    #[test]
+    fn every_host_that_a_request_names_counts() {
+        let mut twice = headers("localhost", Some("http://localhost"));
+        assert!(
+            is_loopback_host(&Uri::default(), &twice) && is_allowed(&listed(&[]), &Uri::default(), &twice)
+        );
+        twice.append(HOST, HeaderValue::from_static("evil.example"));
+        assert!(!is_loopback_host(&Uri::default(), &twice));
+        assert!(!is_allowed(&listed(&[]), &Uri::default(), &twice));
+        let local = headers("localhost", None);
+        for (uri, is_local) in [
+            ("http://localhost:7400/", true),
+            ("http://[::1]/", true),
+            ("http://evil.example/", false),
+            ("http://localhost@evil.example/", false),
+            ("http://evil.example@localhost/", false),
+        ] {
+            assert_eq!(is_loopback_host(&uri.parse().unwrap(), &local), is_local, "{uri}");
+        }
+        let mut unreadable = headers("localhost", None);
+        unreadable.append(HOST, HeaderValue::from_bytes(b"\xff").unwrap());
+        assert!(!is_loopback_host(&Uri::default(), &unreadable));
     }
 }

@@ -22,7 +22,7 @@ fn headers(pairs: &[(axum::http::HeaderName, &str)]) -> HeaderMap {
 }
 
 fn admitted(gate: &Gate, value: &str) -> Result<String, Refusal> {
-    gate.admit(&headers(&[(AUTHORIZATION, value)])).map(|principal| principal.name.clone())
+    gate.admit(&Uri::default(), &headers(&[(AUTHORIZATION, value)])).map(|principal| principal.name.clone())
 }
 
 #[test]
@@ -32,18 +32,18 @@ fn each_token_stands_for_its_principal() {
     assert_eq!(admitted(&gate, "Bearer first"), Ok("ann".to_owned()));
     assert_eq!(admitted(&gate, "bEARER second"), Ok("bob".to_owned()));
     assert_eq!(admitted(&gate, "Bearer third"), Err(Refusal::WrongToken));
-    assert_eq!(admitted(&gate, "Bearer "), Err(Refusal::WrongToken));
+    assert_eq!(admitted(&gate, "Bearer "), Err(Refusal::NoToken));
     assert_eq!(admitted(&gate, "Basic first"), Err(Refusal::NoToken));
-    assert_eq!(gate.admit(&headers(&[])).unwrap_err(), Refusal::NoToken);
+    assert_eq!(gate.admit(&Uri::default(), &headers(&[])).unwrap_err(), Refusal::NoToken);
 }
 
 #[test]
 fn a_browser_offers_its_token_as_a_subprotocol() {
     let gate = gate(&[("ann", "fi/rst?")]);
     let offer = format!("scomp.v0, bearer.{}", BASE64_URL_SAFE_NO_PAD.encode("fi/rst?"));
-    let admitted = gate.admit(&headers(&[(SEC_WEBSOCKET_PROTOCOL, &offer)]));
+    let admitted = gate.admit(&Uri::default(), &headers(&[(SEC_WEBSOCKET_PROTOCOL, &offer)]));
     assert_eq!(admitted.unwrap().name, "ann");
-    let other = gate.admit(&headers(&[(SEC_WEBSOCKET_PROTOCOL, "scomp.v0, bearer.!!")]));
+    let other = gate.admit(&Uri::default(), &headers(&[(SEC_WEBSOCKET_PROTOCOL, "scomp.v0, bearer.!!")]));
     assert_eq!(other.unwrap_err(), Refusal::NoToken);
 }
 
@@ -52,22 +52,27 @@ fn a_wrong_header_is_not_made_good_by_a_subprotocol() {
     let gate = gate(&[("ann", "first")]);
     let offer = format!("bearer.{}", BASE64_URL_SAFE_NO_PAD.encode("first"));
     let both = headers(&[(AUTHORIZATION, "Bearer other"), (SEC_WEBSOCKET_PROTOCOL, offer.as_str())]);
-    assert_eq!(gate.admit(&both).unwrap_err(), Refusal::WrongToken);
+    assert_eq!(gate.admit(&Uri::default(), &both).unwrap_err(), Refusal::WrongToken);
 }
 
 #[test]
 fn an_open_gate_answers_to_names_of_this_machine_only() {
     let gate = Gate::open();
     assert!(gate.is_open());
-    assert_eq!(gate.admit(&headers(&[])).unwrap().name, "anonymous");
+    assert_eq!(gate.admit(&Uri::default(), &headers(&[])).unwrap().name, "anonymous");
     let rebound = headers(&[(HOST, "evil.example"), (ORIGIN, "http://evil.example")]);
-    assert_eq!(gate.admit(&rebound).unwrap_err(), Refusal::ForeignHost);
+    assert_eq!(gate.admit(&Uri::default(), &rebound).unwrap_err(), Refusal::ForeignHost);
 }
 
 #[test]
 fn peers_that_the_gate_does_not_authenticate_have_no_role() {
     for gate in [Gate::open(), gate(&[("ann", "first")])] {
-        assert!(gate.admit_stranger(&headers(&[(HOST, "localhost")]), true).unwrap().roles.is_empty());
+        assert!(
+            gate.admit_stranger(&Uri::default(), &headers(&[(HOST, "localhost")]), true)
+                .unwrap()
+                .roles
+                .is_empty()
+        );
         assert!(gate.stranger().roles.is_empty());
         assert_eq!(gate.local().roles, Roles::all());
         assert!(Arc::ptr_eq(&gate.local().account, &gate.stranger().account));
@@ -78,7 +83,7 @@ fn peers_that_the_gate_does_not_authenticate_have_no_role() {
 fn a_foreign_page_is_refused_even_with_a_token() {
     let gate = gate(&[("ann", "first")]);
     let page = headers(&[(AUTHORIZATION, "Bearer first"), (ORIGIN, "https://elsewhere.example")]);
-    assert_eq!(gate.admit(&page).unwrap_err(), Refusal::ForeignOrigin);
+    assert_eq!(gate.admit(&Uri::default(), &page).unwrap_err(), Refusal::ForeignOrigin);
 }
 
 #[test]
@@ -174,9 +179,53 @@ fn bad_settings_say_what_is_wrong() {
 #[test]
 fn package_that_authenticates_itself_is_not_reached_by_foreign_host() {
     let foreign = headers(&[(HOST, "evil.example:7400")]);
-    assert_eq!(Gate::open().admit_stranger(&foreign, true).unwrap_err(), Refusal::ForeignHost);
-    assert!(Gate::open().admit_stranger(&headers(&[]), true).is_ok());
+    assert_eq!(
+        Gate::open().admit_stranger(&Uri::default(), &foreign, true).unwrap_err(),
+        Refusal::ForeignHost
+    );
+    assert!(Gate::open().admit_stranger(&Uri::default(), &headers(&[]), true).is_ok());
     // On a public address of its own, and on a server that may be public, other names are right.
-    assert!(Gate::open().admit_stranger(&foreign, false).is_ok());
-    assert!(gate(&[("ann", "first")]).admit_stranger(&foreign, true).is_ok());
+    assert!(Gate::open().admit_stranger(&Uri::default(), &foreign, false).is_ok());
+    assert!(gate(&[("ann", "first")]).admit_stranger(&Uri::default(), &foreign, true).is_ok());
+}
+
+#[test]
+fn empty_token_is_refused_at_start() {
+    for empty in ["", " \t"] {
+        let message = refusal(vec![TokenSettings::of_token("ann", empty)]);
+        assert_eq!(message, "auth.tokens[0]: the token of \"ann\": sha256 is that of an empty token");
+    }
+}
+
+#[test]
+fn empty_token_that_is_shown_is_no_token() {
+    let gate = gate(&[("ann", "first")]);
+    let blank = format!("bearer.{}", BASE64_URL_SAFE_NO_PAD.encode(" "));
+    for offer in ["bearer.", "scomp.v0, bearer.=", blank.as_str()] {
+        let refused = gate.admit(&Uri::default(), &headers(&[(SEC_WEBSOCKET_PROTOCOL, offer)]));
+        assert_eq!(refused.unwrap_err(), Refusal::NoToken, "{offer}");
+    }
+}
+
+#[test]
+fn principal_without_a_readable_name_is_refused() {
+    for name in ["", " ", "\t\n", "\u{7}", "\u{3000}", "ann\n"] {
+        let message = refusal(vec![TokenSettings::of_token(name, "first")]);
+        assert_eq!(message, format!("auth.tokens[0]: {name:?} cannot be the principal of a token"));
+    }
+}
+
+#[test]
+fn quotas_of_tokens_are_checked_with_their_place() {
+    let quotas = Quotas { messages_per_second: Some(f64::NAN), ..Quotas::default() };
+    let token = TokenSettings { quotas: Some(quotas.clone()), ..TokenSettings::of_token("ann", "first") };
+    assert_eq!(
+        refusal(vec![token]),
+        "auth.tokens[0].quotas.messages_per_second: expected a positive number, got NaN"
+    );
+    let by_default = Gate::new(&AuthSettings::default(), OriginSettings::default(), &quotas);
+    assert_eq!(
+        by_default.unwrap_err().to_string(),
+        "quotas.messages_per_second: expected a positive number, got NaN"
+    );
 }
