@@ -66,7 +66,9 @@ impl Work {
 
     /// Whether no value of that extent can cost more than `steps_max`.
     pub(super) fn is_affordable(&self, extent: &Extent, steps_max: u64) -> bool {
-        let Cost { steps, per_byte, per_name_byte, backtracking, name_backtracking, unique } = self.most;
+        let Cost { steps, per_byte, per_name_byte, backtracking, name_backtracking, unique, .. } = self.most;
+        // Whether a number is large is for the walk to see.
+        let steps = steps.saturating_add(self.most.per_number.max(self.most.per_large_number));
         let per_byte = per_byte.max(per_name_byte);
         let backtracking = backtracking.max(name_backtracking);
         if steps <= COST_UNCOUNTED_MAX && per_byte <= COST_UNCOUNTED_MAX && backtracking == 0 && unique == 0 {
