@@ -170,6 +170,9 @@ impl Schema {
         let shape = Shape::of(schema, source.rules())?;
         let schema = without_missing_definitions(schema, &shape.missing_definitions)?;
         let work = Work::of(&shape)?;
+        if let SchemaSource::Client(budget) = source {
+            budget.add_survey_steps(work.survey_steps);
+        }
         let charge = source.charge(document_bytes + shape.patterns_bytes + work.markers_bytes)?;
         // Compiling goes down the document, and checking it against the metaschema takes some frames a level.
         let validator = on_stack_for(depth * METASCHEMA_FRAMES, || build(&schema, shape.is_backtracking))

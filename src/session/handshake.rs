@@ -25,6 +25,10 @@ pub(crate) struct ClientBindings {
     pub(crate) warnings: Vec<SchemaWarning>,
 }
 
+/// Most steps of the surveys of all schemas of a handshake: two schemas as intricate as they may be, or thousands of
+/// ordinary ones. Bytes do not bound them: a few references multiply. Past it: `InvalidParams` with the binding's path.
+const HANDSHAKE_SURVEY_STEPS_MAX: u64 = 2_000_000;
+
 /// Longest time that bindings are compiled before the other tasks of the shard run: about a slice of a script.
 const COMPILE_SLICE: Duration = Duration::from_millis(5);
 
@@ -51,6 +55,10 @@ pub(crate) async fn check_bindings(
         let used = started.elapsed();
         let is_overdrawn = principal.account.charge_cpu(used, Instant::now);
         result?;
+        if budget.survey_steps() > HANDSHAKE_SURVEY_STEPS_MAX {
+            let message = "the schemas of this handshake refer to each other too often to be checked";
+            return Err(refused(&format!("/bindings/{index}"), message));
+        }
         // Other connections of the principal may have used the time that was left when this handshake began.
         if is_overdrawn {
             principal.account.check_cpu(Instant::now).map_err(out_of_cpu)?;

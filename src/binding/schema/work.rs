@@ -52,6 +52,8 @@ pub(super) struct Work {
     pub(super) in_place_depth: usize,
     /// Bytes of the copies that the compiler makes for `unevaluated…`.
     pub(super) markers_bytes: usize,
+    /// Steps that finding out took.
+    pub(super) survey_steps: u64,
     /// The most that any one value costs.
     most: Cost,
 }
@@ -61,7 +63,7 @@ impl Work {
         let mut survey = Survey { shape, places: HashMap::new(), steps: 0, depth: 0 };
         let most = survey.most()?;
         let markers_bytes = markers_bytes(shape)?;
-        Ok(Self { in_place_depth: survey.depth, markers_bytes, most })
+        Ok(Self { in_place_depth: survey.depth, markers_bytes, survey_steps: survey.steps, most })
     }
 
     /// Whether no value of that extent can cost more than `steps_max`.
