@@ -164,13 +164,15 @@ impl Schema {
         let Some(Extent { depth, .. }) = Extent::of(schema, SCHEMA_DEPTH_MAX) else {
             return Err(refused("", format!("expected at most {SCHEMA_DEPTH_MAX} levels")));
         };
-        refuse_other_drafts(schema)?;
         let document_bytes = budget::document_bytes(schema);
         // Before anything is made of a document that is too large; the charge is dropped again.
         drop(source.charge(document_bytes)?);
         let shape = Shape::of(schema, source.rules())?;
         let schema = without_missing_definitions(schema, &shape.missing_definitions)?;
         let work = Work::of(&shape)?;
+        if let SchemaSource::Client(budget) = source {
+            budget.add_survey_steps(work.survey_steps);
+        }
         let charge = source.charge(document_bytes + shape.patterns_bytes + work.markers_bytes)?;
         // Compiling goes down the document, and checking it against the metaschema takes some frames a level.
         let validator = on_stack_for(depth * METASCHEMA_FRAMES, || build(&schema, shape.is_backtracking))
@@ -265,14 +267,13 @@ fn build(schema: &Value, is_backtracking: bool) -> Result<Validator, ValidationE
     options.build(schema)
 }
 
-/// The crate would quietly follow another draft's rules.
-fn refuse_other_drafts(schema: &Value) -> Result<(), SchemaError> {
-    match schema.get("$schema").and_then(Value::as_str) {
-        Some(draft) if draft.trim_end_matches('#') != DRAFT_2020_12 => {
-            Err(refused("/$schema", format!("expected {DRAFT_2020_12}, got {}", failure::shortened(draft))))
-        }
-        _ => Ok(()),
-    }
+/// The crate would quietly follow the rules of another draft, in a part of the document too.
+fn is_supported_draft(draft: &str) -> bool {
+    draft.trim_end_matches('#') == DRAFT_2020_12
+}
+
+fn unsupported_draft(path: String, draft: &str) -> SchemaError {
+    refused(path, format!("expected {DRAFT_2020_12}, got {}", failure::shortened(draft)))
 }
 
 /// The crate says where a keyword is wrong, but not where a reference is.

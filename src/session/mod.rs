@@ -199,7 +199,7 @@ impl Directory {
         let declared = self.claim_declarations(&params.bindings)?;
         let schema_budget = SchemaBudget::new(self.limits.schema_bytes_max);
         let ClientBindings { bindings, warnings } =
-            handshake::check_bindings(&self.names, principal, &params.bindings, &schema_budget)?;
+            handshake::check_bindings(&self.names, principal, &params.bindings, &schema_budget).await?;
         let (id, token, resumed, handle, connection) = match &params.session {
             Some(resume) => self.resume(principal, resume)?,
             None => self.create(principal)?,

@@ -83,6 +83,52 @@ async fn cpu_time_that_is_used_up_stops_new_evals_only() {
 }
 
 #[tokio::test]
+async fn handshakes_with_schemas_are_busy_past_the_cpu_quota() {
+    let address = start_with(Quotas { cpu_seconds_per_minute: Some(0.02), ..Quotas::default() }).await;
+    let connect_with = async |token: &str, bindings: usize| {
+        let mut builder = Client::builder().token(token);
+        for number in 0..bindings {
+            let input = json!({"patternProperties": {format!("^[a-z]{{1,30}}{number}$"): {}}});
+            let handle = |value: Value, _| async move { Ok(value) };
+            builder = builder.binding(&format!("tool{number}"), "A tool.", Some(input), None, handle);
+        }
+        builder.connect(format!("ws://{address}/")).await
+    };
+    let ann = connect(address, "token-a").await.unwrap();
+    assert_eq!(ann.eval(BURN).await.unwrap().value, "done");
+    assert_eq!(exceeded(&connect_with("token-a", 1).await.unwrap_err()), "cpu");
+    // Nothing to compile.
+    connect(address, "token-a").await.unwrap();
+    connect_with("token-b", 3).await.unwrap();
+}
+
+/// Each schema is within the limits of one schema, and small; together they would take seconds.
+#[tokio::test]
+async fn intricate_schemas_are_bounded_for_a_handshake() {
+    let mut defs = serde_json::Map::from_iter([("d0".to_owned(), json!({}))]);
+    for level in 1..=11 {
+        let below = json!({"$ref": format!("#/$defs/d{}", level - 1)});
+        defs.insert(format!("d{level}"), json!({"allOf": [below, below]}));
+    }
+    let properties: serde_json::Map<_, _> =
+        (0..100).map(|name| (format!("p{name}"), json!({"$ref": "#/$defs/d11"}))).collect();
+    let schema = json!({"$defs": defs, "properties": properties});
+    let address = start_with(Quotas::default()).await;
+    let connect_with = async |count: usize| {
+        let mut builder = Client::builder().token("token-a");
+        for number in 0..count {
+            let handle = |value: Value, _| async move { Ok(value) };
+            let name = format!("tool{number}");
+            builder = builder.binding(&name, "A tool.", Some(schema.clone()), None, handle);
+        }
+        builder.connect(format!("ws://{address}/")).await
+    };
+    connect_with(1).await.unwrap();
+    let refused = connect_with(8).await.unwrap_err();
+    assert_eq!(refused.kind(), "InvalidParams", "{refused}");
+}
+
+#[tokio::test]
 async fn evals_that_wait_are_counted_over_all_sessions() {
     let address = start_with(Quotas { queued_evals_max: Some(1), ..Quotas::default() }).await;
     let (running_tx, mut running_rx) = mpsc::channel::<()>(1);

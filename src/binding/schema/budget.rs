@@ -5,7 +5,7 @@
 //! when it is dropped. The budget belongs to a connection; a resumed session starts with the one of its new connection.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use serde_json::Value;
 
@@ -24,12 +24,13 @@ const TEXT_COPIES: usize = 3;
 pub struct SchemaBudget {
     used: Arc<AtomicUsize>,
     bytes_max: usize,
+    survey_steps: Arc<AtomicU64>,
 }
 
 impl SchemaBudget {
     /// A budget of which nothing is used.
     pub fn new(bytes_max: usize) -> Self {
-        Self { used: Arc::new(AtomicUsize::new(0)), bytes_max }
+        Self { used: Arc::default(), bytes_max, survey_steps: Arc::default() }
     }
 
     /// Bytes of the schemas that are charged to it now.
@@ -40,6 +41,15 @@ impl SchemaBudget {
     /// The most that it allows.
     pub fn bytes_max(&self) -> usize {
         self.bytes_max
+    }
+
+    /// Steps that were spent on surveys of the schemas charged to it, since the beginning.
+    pub fn survey_steps(&self) -> u64 {
+        self.survey_steps.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn add_survey_steps(&self, steps: u64) {
+        self.survey_steps.fetch_add(steps, Ordering::Relaxed);
     }
 
     /// Takes that many bytes until the charge is dropped; `None` if there are not so many left.

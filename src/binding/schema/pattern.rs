@@ -32,7 +32,8 @@ pub(super) const STATE_CACHE_BYTES_MAX: usize = 128 << 10;
 const DETERMINISTIC_STATES_MAX: usize = 256;
 
 /// Largest deterministic automaton that is tried; below the cache, so that the engine never has to give states up.
-const DETERMINISTIC_BYTES_MAX: usize = 64 << 10;
+/// To try is most of the time that a client's pattern takes at registration, and it grows with this number.
+const DETERMINISTIC_BYTES_MAX: usize = 16 << 10;
 
 /// What the engine takes for any pattern. Measured: 8 to 10 KiB.
 const ENGINE_BYTES: usize = 10 << 10;

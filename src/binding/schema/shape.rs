@@ -220,6 +220,9 @@ impl<'a> Survey<'a> {
                 ("$anchor" | "$dynamicAnchor", Value::String(anchor)) => {
                     self.anchors.entry(anchor).or_default().push(node)
                 }
+                ("$schema", Value::String(draft)) if !super::is_supported_draft(draft) => {
+                    return Err(super::unsupported_draft(self.pointer(node, keyword), draft));
+                }
                 ("pattern", Value::String(pattern)) => {
                     let cost = self.measure(node, keyword, None, pattern)?;
                     self.add_cost(node, cost::of_pattern(cost));

@@ -133,6 +133,9 @@ impl Walk<'_> {
         let mut steps = 1;
         if mode == Mode::Validate {
             steps += node.cost.steps;
+            if let Part::Value(Value::Number(number)) = part {
+                steps += node.cost.number_steps(number);
+            }
             if let Some(text) = part.text() {
                 steps += text_steps(text, node.cost.per_byte, node.cost.backtracking);
             }

@@ -52,6 +52,8 @@ pub(super) struct Work {
     pub(super) in_place_depth: usize,
     /// Bytes of the copies that the compiler makes for `unevaluated…`.
     pub(super) markers_bytes: usize,
+    /// Steps that finding out took.
+    pub(super) survey_steps: u64,
     /// The most that any one value costs.
     most: Cost,
 }
@@ -61,12 +63,14 @@ impl Work {
         let mut survey = Survey { shape, places: HashMap::new(), steps: 0, depth: 0 };
         let most = survey.most()?;
         let markers_bytes = markers_bytes(shape)?;
-        Ok(Self { in_place_depth: survey.depth, markers_bytes, most })
+        Ok(Self { in_place_depth: survey.depth, markers_bytes, survey_steps: survey.steps, most })
     }
 
     /// Whether no value of that extent can cost more than `steps_max`.
     pub(super) fn is_affordable(&self, extent: &Extent, steps_max: u64) -> bool {
-        let Cost { steps, per_byte, per_name_byte, backtracking, name_backtracking, unique } = self.most;
+        let Cost { steps, per_byte, per_name_byte, backtracking, name_backtracking, unique, .. } = self.most;
+        // Whether a number is large is for the walk to see.
+        let steps = steps.saturating_add(self.most.per_number.max(self.most.per_large_number));
         let per_byte = per_byte.max(per_name_byte);
         let backtracking = backtracking.max(name_backtracking);
         if steps <= COST_UNCOUNTED_MAX && per_byte <= COST_UNCOUNTED_MAX && backtracking == 0 && unique == 0 {

@@ -261,3 +261,35 @@ fn dynamic_references_through_many_resources_are_refused() {
     compile(resources(shape::DYNAMIC_RESOURCES_MAX));
     assert!(refusal(resources(shape::DYNAMIC_RESOURCES_MAX + 1)).1.contains("$dynamicRef"));
 }
+
+#[test]
+fn multiple_of_fraction_is_charged_for_long_divisions() {
+    let tiny: Vec<Value> = (250..290).map(|places| format!("1e-{places}").parse().unwrap()).collect();
+    let tiny: Vec<Value> = tiny.into_iter().map(|divisor: Value| json!({ "multipleOf": divisor })).collect();
+    let schema = compile(json!({"items": {"allOf": tiny}}));
+    assert_eq!(schema.check(&json!(vec![1.7e308; 100])), Ok(()));
+    assert_eq!(schema.check(&json!(vec![1.7e308; 20_000])), Err(CheckError::TooCostly));
+    let tenths = compile(json!({"items": {"multipleOf": 0.1}}));
+    assert_eq!(tenths.check(&json!(vec![1e300; 1_000])), Ok(()));
+    assert_eq!(tenths.check(&json!(vec![1e300; 1_000_000])), Err(CheckError::TooCostly));
+    let smallest = compile(json!({"items": {"multipleOf": 5e-324}}));
+    assert_eq!(smallest.check(&json!(vec![1; 1_000_000])), Err(CheckError::TooCostly));
+}
+
+#[test]
+fn multiple_of_cent_fits_long_lists_of_prices() {
+    let schema = compile(json!({"items": {"multipleOf": 0.01}}));
+    assert_eq!(schema.check(&json!(vec![19.99; 200_000])), Ok(()));
+    let integers = compile(json!({"items": {"multipleOf": 5}}));
+    assert_eq!(integers.check(&json!(vec![1_000_000_000_000_000_i64; 200_000])), Ok(()));
+}
+
+/// Drafts before 2019-09 assert `format` and `contentEncoding`, whose costs are not counted.
+#[test]
+fn other_drafts_are_refused_in_parts_of_the_document() {
+    let part =
+        json!({"$id": "part", "$schema": "http://json-schema.org/draft-07/schema#", "format": "regex"});
+    let (path, message) = refusal(json!({"properties": {"a": part}}));
+    assert_eq!(path, "/properties/a/$schema");
+    assert!(message.contains("2020-12"), "{message}");
+}
