@@ -59,7 +59,8 @@ fn sigterm_beside_an_endless_loop_ends_in_time() {
 #[test]
 fn sigterm_while_the_main_thread_is_blocked_is_forced() {
     // The program reads its tokens from a pipe that has no writer, so it does not get past the opening of the file.
-    let tokens = empty_folder("blocked").join("tokens");
+    let folder = empty_folder("blocked");
+    let tokens = folder.join(format!("tokens-{}", std::process::id()));
     assert!(Command::new("mkfifo").arg(&tokens).status().unwrap().success());
     let mut child = Command::new(env!("CARGO_BIN_EXE_scomp-serve"))
         .args(["--listen", "127.0.0.1:0"])
@@ -90,5 +91,6 @@ fn sigterm_while_the_main_thread_is_blocked_is_forced() {
     let status = child.try_wait().unwrap();
     // Only a failed test leaves it running.
     let _ = child.kill();
+    std::fs::remove_file(tokens).unwrap();
     assert_eq!(status.and_then(|status| status.code()), Some(FORCED));
 }
