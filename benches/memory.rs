@@ -40,7 +40,13 @@ async fn serve(folder: &Path, durability: &str) -> (Server, String) {
     let config = json!({"store": "state", "durability": durability, "authentication": "trusted"});
     let declaration = json!({"package": "memory", "rust": "memory", "config": config});
     std::fs::write(folder.join("memory.json"), declaration.to_string()).unwrap();
-    let loaded = scomp::binding::loader::load(folder, &scomp::binding::loader::environment()).await.unwrap();
+    let loaded = scomp::package::loader::load(
+        folder,
+        &scomp::package::loader::environment(),
+        scomp::bindings::BUILT_IN,
+    )
+    .await
+    .unwrap();
     let server = Server::builder().loaded(loaded).build().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}/memory", listener.local_addr().unwrap());

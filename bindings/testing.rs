@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use serde_json::Value;
 
 use super::Handlers;
-use crate::binding::{Call, HostLink, Natives, Policy, Principal, Releases, SessionScope};
+use crate::binding::{Call, Callbacks, DroppedRefs, HostFunctions, Policy, Principal, SessionScope};
 use crate::observe::audit::Audit;
 use crate::quota::Quotas;
 use crate::rpc::ErrorObject;
@@ -27,8 +27,8 @@ pub(crate) fn call_of(principal: &str) -> Call {
         depth: 0,
         eval_id: None,
         script_call: None,
-        link: HostLink { requests_tx: mpsc::channel(1).0, releases: Releases::default() },
-        natives: Natives::default(),
+        link: Callbacks { requests_tx: mpsc::channel(1).0, dropped_refs: DroppedRefs::default() },
+        host_functions: HostFunctions::default(),
         functions: Vec::new(),
     }
 }

@@ -6,7 +6,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use scomp::binding::{BindingError, Call, Package};
+use scomp::binding::{BindingError, Call};
+use scomp::package::Package;
 use serde::{Deserialize, Serialize};
 
 #[derive(Deserialize, schemars::JsonSchema)]

@@ -5,10 +5,10 @@
 
 use serde_json::Value;
 
-use crate::binding::schema::{CheckError, Schema, SchemaBudget, SchemaSource};
+use crate::protocol::declaration::Declaration;
+use crate::protocol::peer::{Effect, Peer};
 use crate::rpc::{self, Message};
-use crate::scomp::declaration::Declaration;
-use crate::scomp::peer::{Effect, Peer};
+use crate::schema::{CheckError, Schema, SchemaBudget, SchemaSource};
 
 pub use crate::runtime::fuzzing::{source, value};
 

@@ -6,7 +6,7 @@
 //! # A server with a binding of its own
 //!
 //! [`server::Server::builder`] takes functions over serde types ([`server::ServerBuilder::bind`]), packages
-//! ([`binding::Package`]) or a folder of them ([`binding::loader`]). A handler gets its input and a [`binding::Call`],
+//! ([`package::Package`]) or a folder of them ([`package::loader`]). A handler gets its input and a [`binding::Call`],
 //! through which it calls back into the client or the script.
 //!
 //! # A client
@@ -16,8 +16,8 @@
 //!
 //! # Underneath
 //!
-//! [`rpc`] and [`scomp`] are pure: messages, ids, declarations, the state machine of a connection. [`transport`]
-//! carries texts. Sessions and the shards that they run on are in `runtime`; `session` keeps the directory of them.
+//! [`rpc`] and [`protocol`] are pure: messages, ids, declarations, the state machine of a connection. [`transport`]
+//! carries texts. Sessions and the shards that they run on are in `runtime`; `sessions` keeps the directory of them.
 #[cfg(feature = "server")]
 pub mod binding;
 #[cfg(feature = "server")]
@@ -25,6 +25,8 @@ pub mod binding;
 pub mod bindings;
 #[cfg(feature = "client")]
 pub mod budget;
+#[cfg(feature = "server")]
+pub mod catalog;
 #[cfg(feature = "client")]
 pub mod client;
 #[cfg(feature = "server")]
@@ -36,22 +38,26 @@ pub mod limits;
 #[cfg(feature = "server")]
 pub mod observe;
 #[cfg(feature = "server")]
+pub mod package;
+#[cfg(feature = "server")]
 pub mod peering;
+pub mod protocol;
 #[cfg(feature = "server")]
 pub mod quota;
 pub mod rpc;
 #[cfg(feature = "server")]
 pub mod runtime;
-pub mod scomp;
+#[cfg(feature = "server")]
+pub mod schema;
 #[cfg(feature = "server")]
 pub mod server;
 #[cfg(feature = "server")]
-pub mod session;
+pub mod sessions;
 #[cfg(feature = "client")]
 pub mod transport;
 
 #[cfg(feature = "server")]
-pub use binding::{serve_stdio, serve_stdio_with};
+pub use package::{serve_stdio, serve_stdio_with};
 /// The crate that derives schemas, in the version whose traits are used here.
 #[cfg(feature = "server")]
 pub use schemars;

@@ -6,8 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use scomp::binding::loader::{self, CommandPackage, Loaded};
+use scomp::bindings::BUILT_IN;
 use scomp::client::{Client, ClientError};
+use scomp::package::loader::{self, CommandPackage, Loaded};
 use scomp::rpc::ErrorObject;
 use scomp::server::Server;
 use serde_json::{Value, json};
@@ -32,7 +33,7 @@ impl Folder {
         let mut env = loader::environment();
         env.insert("CHILD_SECRET".to_owned(), "s3cret".to_owned());
         env.insert("CHILD_HIDDEN".to_owned(), "not for the child".to_owned());
-        let loaded = loader::load(&self.0, &env).await;
+        let loaded = loader::load(&self.0, &env, BUILT_IN).await;
         let loaded = loaded.map_err(|problems| {
             problems
                 .into_iter()
@@ -58,20 +59,20 @@ fn node(child: &str) -> Value {
 }
 
 /// A server with the bindings of a folder, and a client of it.
-struct Setup {
+struct PackageContext {
     client: Client,
     command: Arc<CommandPackage>,
     _server: Server,
     _folder: Folder,
 }
 
-async fn setup(declaration: Value) -> Setup {
+async fn setup(declaration: Value) -> PackageContext {
     let folder = Folder::with(&declaration);
     let loaded = folder.load().await.unwrap();
     let command = Arc::clone(&loaded.commands[0]);
     let server = Server::builder().shards(1).loaded(loaded).build().unwrap();
     let client = Client::builder().connect_transport(server.connect()).await.unwrap();
-    Setup { client, command, _server: server, _folder: folder }
+    PackageContext { client, command, _server: server, _folder: folder }
 }
 
 async fn value(client: &Client, code: &str) -> Value {
@@ -90,9 +91,9 @@ async fn cause(client: &Client, code: &str) -> (String, ErrorObject) {
 #[tokio::test]
 async fn the_worked_example_runs_with_the_packages_of_the_repository() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("bindings");
-    let loaded = loader::load(&dir, &loader::environment()).await.unwrap();
+    let loaded = loader::load(&dir, &loader::environment(), BUILT_IN).await.unwrap();
     let names: Vec<_> = loaded.packages.iter().map(|package| package.name.as_str()).collect();
-    let built_in: Vec<_> = scomp::bindings::BUILT_IN.iter().map(|package| package.name).collect();
+    let built_in: Vec<_> = BUILT_IN.iter().map(|package| package.name).collect();
     assert_eq!(names, built_in);
     let server = Server::builder().shards(1).loaded(loaded).build().unwrap();
     let client = Client::builder().connect_transport(server.connect()).await.unwrap();
@@ -105,7 +106,7 @@ async fn the_worked_example_runs_with_the_packages_of_the_repository() {
 
 #[tokio::test]
 async fn a_child_is_called_concurrently_and_with_its_schemas() {
-    let Setup { client, .. } = &setup(node("polite.mjs")).await;
+    let PackageContext { client, .. } = &setup(node("polite.mjs")).await;
     // The first call is answered only when the second one has come.
     assert_eq!(value(client, "await Promise.all([child.meet({}), child.meet({})])").await, json!([2, 2]));
     let (kind, _) = cause(client, "await child.add({a: 'x', b: 1})").await;
@@ -124,7 +125,7 @@ async fn a_child_sees_its_configuration_and_only_the_environment_it_is_given() {
         "package": "child", "command": ["node", "polite.mjs"], "env": ["CHILD_SECRET"],
         "config": {"secret": "${CHILD_SECRET}"}, "configSchema": {"required": ["secret"]},
     });
-    let Setup { client, .. } = &setup(declaration).await;
+    let PackageContext { client, .. } = &setup(declaration).await;
     let seen = value(client, "await child.surroundings({})").await;
     assert_eq!(seen["config"], json!({"secret": "s3cret"}));
     let names: Vec<_> = seen["env"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
@@ -134,7 +135,7 @@ async fn a_child_sees_its_configuration_and_only_the_environment_it_is_given() {
 
 #[tokio::test]
 async fn functions_cross_between_script_and_child() {
-    let Setup { client, .. } = &setup(node("polite.mjs")).await;
+    let PackageContext { client, .. } = &setup(node("polite.mjs")).await;
     let called = "await child.call({ fn: (n) => n + 1, arg: 41 })";
     assert_eq!(value(client, called).await, json!(42));
     let given = "const add = await child.adder({ n: 5 }); await add(37)";
@@ -143,7 +144,7 @@ async fn functions_cross_between_script_and_child() {
 
 #[tokio::test]
 async fn a_child_that_dies_fails_its_calls_and_comes_back() {
-    let Setup { client, command, .. } = &setup(node("polite.mjs")).await;
+    let PackageContext { client, command, .. } = &setup(node("polite.mjs")).await;
     let (kind, _) = cause(client, "await child.die({})").await;
     assert_eq!(kind, "PeerGone");
     command.started(2).await;
@@ -156,7 +157,7 @@ async fn a_child_that_says_nothing_in_time_times_out_and_goes_on() {
         "package": "child", "command": ["node", "silent.mjs"],
         "bindings": [{"name": "child.hang", "limits": {"timeoutMs": 50}}],
     });
-    let Setup { client, command, .. } = &setup(declaration).await;
+    let PackageContext { client, command, .. } = &setup(declaration).await;
     let (kind, _) = cause(client, "await child.hang({})").await;
     assert_eq!(kind, "Timeout");
     assert!(command.is_running());
@@ -169,7 +170,7 @@ async fn a_child_that_answers_nothing_any_more_is_started_again() {
         "command": ["node", "silent.mjs"],
         "bindings": [{"name": "child.hang", "limits": {"timeoutMs": 50}}],
     });
-    let Setup { client, command, .. } = &setup(declaration).await;
+    let PackageContext { client, command, .. } = &setup(declaration).await;
     let many = "await Promise.allSettled(Array.from({ length: 600 }, () => child.hang({}))); 'done'";
     assert_eq!(value(client, many).await, json!("done"));
     command.started(2).await;
@@ -235,7 +236,7 @@ async fn a_child_that_never_answers_the_handshake_is_given_up() {
 
 #[tokio::test]
 async fn a_child_that_floods_is_ended() {
-    let Setup { client, .. } = &setup(node("flood.mjs")).await;
+    let PackageContext { client, .. } = &setup(node("flood.mjs")).await;
     let (kind, _) = cause(client, "await child.flood({})").await;
     assert_eq!(kind, "PeerGone");
 }
@@ -243,7 +244,7 @@ async fn a_child_that_floods_is_ended() {
 #[tokio::test]
 async fn the_example_in_node_works_as_it_stands() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
-    let loaded = loader::load(&dir, &loader::environment()).await.unwrap();
+    let loaded = loader::load(&dir, &loader::environment(), BUILT_IN).await.unwrap();
     let server = Server::builder().shards(1).loaded(loaded).build().unwrap();
     let client = Client::builder().connect_transport(server.connect()).await.unwrap();
     let code = "[await text.reverse({text: 'abc'}), await text.count({text: 'one two'})]";
@@ -276,7 +277,7 @@ async fn command_that_fails_its_handshake_leaves_no_process() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn command_that_is_stopped_leaves_no_process() {
-    let Setup { client, command, _server: server, .. } = &setup(node("polite.mjs")).await;
+    let PackageContext { client, command, _server: server, .. } = &setup(node("polite.mjs")).await;
     let pid = value(client, "await child.pid({})").await.to_string();
     assert!(is_there(&pid));
     server.stop(std::time::Duration::ZERO).await;
@@ -286,7 +287,7 @@ async fn command_that_is_stopped_leaves_no_process() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn command_that_is_started_again_leaves_no_process() {
-    let Setup { client, command, .. } = &setup(node("polite.mjs")).await;
+    let PackageContext { client, command, .. } = &setup(node("polite.mjs")).await;
     let pid = value(client, "await child.pid({})").await.to_string();
     client.eval("await child.die({})").await.unwrap_err();
     command.started(2).await;

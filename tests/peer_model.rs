@@ -6,10 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
+use scomp::protocol::boundary::{Closing, SessionCommand, SessionEvent};
+use scomp::protocol::methods::{Payload, Target};
+use scomp::protocol::peer::{Effect, Peer};
 use scomp::rpc::{ErrorObject, Id, Kind};
-use scomp::scomp::link::{Closing, SessionCommand, SessionEvent};
-use scomp::scomp::methods::{Payload, Target};
-use scomp::scomp::peer::{Effect, Peer};
 use serde_json::{Value, json};
 
 /// Few enough that random requests meet the limit.

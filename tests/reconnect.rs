@@ -4,7 +4,7 @@
 mod support;
 
 use scomp::limits::Limits;
-use scomp::session::SessionSettings;
+use scomp::sessions::SessionSettings;
 use serde_json::{Value, json};
 use support::wire::Arrival;
 use support::{Running, Wire};

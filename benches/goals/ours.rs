@@ -2,8 +2,9 @@
 
 use anyhow::{Context as _, Result, bail};
 use futures_util::{SinkExt as _, StreamExt as _};
-use scomp::binding::{BindingLimits, Call, Package, typed};
-use scomp::scomp::declaration::Declaration;
+use scomp::binding::{BindingLimits, Call, typed};
+use scomp::package::Package;
+use scomp::protocol::declaration::Declaration;
 use scomp::server::Server;
 use scomp::transport::{Frame, Outgoing, PairEnd};
 use serde_json::json;

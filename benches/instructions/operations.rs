@@ -7,11 +7,11 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use scomp::binding::schema::{Schema, SchemaSource};
+use scomp::protocol::boundary::{SessionCommand, SessionEvent};
+use scomp::protocol::peer::{Effect, Peer};
+use scomp::protocol::plain::{from_plain, to_plain};
 use scomp::rpc::{self, Message};
-use scomp::scomp::link::{SessionCommand, SessionEvent};
-use scomp::scomp::peer::{Effect, Peer};
-use scomp::scomp::plain::{from_plain, to_plain};
+use scomp::schema::{Schema, SchemaSource};
 use scomp::server::Server;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};

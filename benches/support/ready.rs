@@ -1,7 +1,8 @@
 //! `ready(n)`: a binding that has its answer at once, checked by schemas both ways. For whoever measures such a call.
 
-use scomp::binding::{BindingLimits, Call, Package, typed};
-use scomp::scomp::declaration::Declaration;
+use scomp::binding::{BindingLimits, Call, typed};
+use scomp::package::Package;
+use scomp::protocol::declaration::Declaration;
 use serde_json::json;
 
 /// The package with this binding alone.

@@ -11,7 +11,7 @@ use super::handlers::{fields, plain};
 use super::wire::Type;
 use crate::binding::{BindingError, Call, Handler, typed};
 use crate::bindings::Handlers;
-use crate::scomp::plain::from_plain;
+use crate::protocol::plain::from_plain;
 
 #[derive(Deserialize)]
 struct ProposeInput {

@@ -14,7 +14,7 @@ use super::machine::Arrival;
 use super::outlet::{Delivery, outlet};
 use super::owner::Owner;
 use super::wire;
-use crate::peering::{Conversation, Endpoint, Out, Parting, Visit, pump};
+use crate::peering::{Conversation, Disconnect, Endpoint, IncomingConnection, Outbox, pump};
 use crate::transport::close_code;
 
 /// The WebSocket subprotocol.
@@ -47,7 +47,7 @@ impl Endpoint for GatewayEndpoint {
         SENT_BYTES_MAX
     }
 
-    fn serve(&self, visit: Visit) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    fn serve(&self, visit: IncomingConnection) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let gateway = self.gateway.clone();
         Box::pin(async move {
             let owner = Owner::Principal(visit.principal.name.clone());
@@ -86,7 +86,7 @@ struct Client {
 
 impl Client {
     /// Under a load that the gateway cannot take, it says so rather than keep everything.
-    fn answer_busy(out: &mut Out) {
+    fn answer_busy(out: &mut Outbox) {
         let refusal = Refusal::new(ErrorCode::AgentBusy, "the gateway has too much to do");
         out.send(wire::error(&refusal, None, now_ms()).to_string());
     }
@@ -95,16 +95,16 @@ impl Client {
 impl Conversation for Client {
     type Command = Delivery;
 
-    fn on_open(&mut self, _: Instant, _: &mut Out) {}
+    fn on_open(&mut self, _: Instant, _: &mut Outbox) {}
 
-    fn on_text(&mut self, text: &str, _: Instant, out: &mut Out) {
+    fn on_text(&mut self, text: &str, _: Instant, out: &mut Outbox) {
         if !self.gateway.try_text(self.id, text) {
             Self::answer_busy(out);
         }
     }
 
     /// A reader of JSON takes the bytes of a text in whatever frame they come.
-    fn on_binary(&mut self, bytes: &[u8], now: Instant, out: &mut Out) {
+    fn on_binary(&mut self, bytes: &[u8], now: Instant, out: &mut Outbox) {
         if let Ok(text) = std::str::from_utf8(bytes) {
             return self.on_text(text, now, out);
         }
@@ -113,7 +113,7 @@ impl Conversation for Client {
         }
     }
 
-    fn on_command(&mut self, delivery: Delivery, _: Instant, out: &mut Out) {
+    fn on_command(&mut self, delivery: Delivery, _: Instant, out: &mut Outbox) {
         match delivery {
             Delivery::Frame(frame, _) => out.send(frame.to_string()),
             Delivery::Close { code, reason } => out.close(code, reason),
@@ -121,8 +121,8 @@ impl Conversation for Client {
     }
 
     /// A client whose connection ends because the server stops gets the reason first.
-    fn on_closing(&mut self, parting: &Parting, out: &mut Out) {
-        if matches!(parting, Parting::Close { code: close_code::GOING_AWAY, .. }) {
+    fn on_closing(&mut self, parting: &Disconnect, out: &mut Outbox) {
+        if matches!(parting, Disconnect::Close { code: close_code::GOING_AWAY, .. }) {
             out.send(wire::disconnect("shutdown").to_string());
         }
     }

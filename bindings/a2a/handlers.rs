@@ -14,8 +14,8 @@ use super::party::Script;
 use super::wire::Type;
 use crate::binding::{BindingError, Call, FunctionRef, handler, typed};
 use crate::bindings::Handlers;
+use crate::protocol::plain::{from_plain, to_plain};
 use crate::rpc::Kind;
-use crate::scomp::plain::{from_plain, to_plain};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

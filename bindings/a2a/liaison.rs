@@ -17,7 +17,7 @@ use super::correspondence::correlation;
 use super::driver::now_ms;
 use super::outlet::Outlet;
 use super::wire::{self, Type};
-use crate::peering::{Conversation, Out, Parting};
+use crate::peering::{Conversation, Disconnect, Outbox};
 use crate::transport::close_code;
 use opening::{FenceKind, Opening};
 use outstanding::{Match, Outstanding};
@@ -78,7 +78,13 @@ impl Liaison {
         Self { name, token, phase: Phase::Closed, lines, outstanding }
     }
 
-    fn send(&mut self, number: LineNumber, mut fields: Map<String, Value>, is_notified: bool, out: &mut Out) {
+    fn send(
+        &mut self,
+        number: LineNumber,
+        mut fields: Map<String, Value>,
+        is_notified: bool,
+        out: &mut Outbox,
+    ) {
         let kind = fields.get("type").and_then(Value::as_str).and_then(Type::of);
         let Some(line) = self.lines.get_mut(&number) else { return };
         if let Phase::Ready { client_id: Some(id), .. } = &self.phase
@@ -101,7 +107,7 @@ impl Liaison {
     }
 
     /// Sends a frame, and the fence behind it.
-    fn transmit(&mut self, line: Option<LineNumber>, frame: &Value, is_notified: bool, out: &mut Out) {
+    fn transmit(&mut self, line: Option<LineNumber>, frame: &Value, is_notified: bool, out: &mut Outbox) {
         let fence = match &self.phase {
             Phase::Ready { fence, .. } => *fence,
             // A link takes no orders before it is ready.
@@ -119,7 +125,7 @@ impl Liaison {
         }
     }
 
-    fn hang_up(&mut self, number: LineNumber, out: &mut Out) {
+    fn hang_up(&mut self, number: LineNumber, out: &mut Outbox) {
         let Some(line) = self.lines.remove(&number) else { return };
         for agent in line.agents {
             let offline = json!({"type": "status", "from": agent, "content": {"status": "offline"}});
@@ -155,7 +161,7 @@ impl Liaison {
     }
 
     /// The gateway has completed the handshake: agents and subscriptions are sent to it again.
-    fn on_ready(&mut self, fence: FenceKind, client_id: Option<String>, out: &mut Out) {
+    fn on_ready(&mut self, fence: FenceKind, client_id: Option<String>, out: &mut Outbox) {
         self.phase = Phase::Ready { fence, client_id };
         self.lines.retain(|_, line| !line.outlet.is_closed());
         let standing = self.lines.values().flat_map(|line| line.standing.values().cloned());
@@ -235,7 +241,7 @@ fn is_denied(frame: &Value) -> bool {
 impl Conversation for Liaison {
     type Command = Order;
 
-    fn on_open(&mut self, _: Instant, out: &mut Out) {
+    fn on_open(&mut self, _: Instant, out: &mut Outbox) {
         self.outstanding = Outstanding::default();
         for frame in opening::greeting(self.token.as_deref()) {
             out.send(frame.to_string());
@@ -243,7 +249,7 @@ impl Conversation for Liaison {
         self.phase = Phase::Opening(Opening::default());
     }
 
-    fn on_text(&mut self, text: &str, _: Instant, out: &mut Out) {
+    fn on_text(&mut self, text: &str, _: Instant, out: &mut Outbox) {
         let Ok(frame) = serde_json::from_str::<Value>(text) else {
             tracing::warn!(gateway = self.name, "the gateway sent a frame that is not JSON");
             return;
@@ -263,14 +269,14 @@ impl Conversation for Liaison {
         }
     }
 
-    fn on_binary(&mut self, bytes: &[u8], now: Instant, out: &mut Out) {
+    fn on_binary(&mut self, bytes: &[u8], now: Instant, out: &mut Outbox) {
         match std::str::from_utf8(bytes) {
             Ok(text) => self.on_text(text, now, out),
             Err(_) => tracing::warn!(gateway = self.name, "the gateway sent a frame that is not JSON"),
         }
     }
 
-    fn on_command(&mut self, order: Order, _: Instant, out: &mut Out) {
+    fn on_command(&mut self, order: Order, _: Instant, out: &mut Outbox) {
         match order {
             Order::Open { number, outlet } => {
                 self.lines.insert(number, Extension::new(outlet));
@@ -284,10 +290,10 @@ impl Conversation for Liaison {
         matches!(self.phase, Phase::Ready { .. })
     }
 
-    fn on_closing(&mut self, parting: &Parting, out: &mut Out) {
+    fn on_closing(&mut self, parting: &Disconnect, out: &mut Outbox) {
         let reason = match parting {
-            Parting::Close { code: close_code::GOING_AWAY, .. } => "shutdown",
-            Parting::Close { code: close_code::POLICY, .. } => "timeout",
+            Disconnect::Close { code: close_code::GOING_AWAY, .. } => "shutdown",
+            Disconnect::Close { code: close_code::POLICY, .. } => "timeout",
             _ => "error",
         };
         out.send(wire::disconnect(reason).to_string());

@@ -40,7 +40,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Opened, Setup};
+use super::{PackageContext, PackageInstance};
 use crate::observe::audit::Audit;
 use crate::peering::{Background, LinkSettings, Mount, MountGate, link};
 use crate::transport::Dial;
@@ -61,10 +61,10 @@ const AUDIT_FILES_MAX: usize = 4;
 pub(crate) struct ConnectionId(u64);
 
 /// Makes the package.
-pub fn open(setup: &Setup<'_>) -> Result<Opened, String> {
-    let config = Config::read(setup.config)?;
-    let sessions = DiskSessions::new(&config.state_folder(setup.folder), config.fsync);
-    let audit = open_audit(config.audit.as_deref(), setup.folder)?;
+pub fn open(context: &PackageContext<'_>) -> Result<PackageInstance, String> {
+    let config = Config::read(context.config)?;
+    let sessions = DiskSessions::new(&config.state_folder(context.folder), config.fsync);
+    let audit = open_audit(config.audit.as_deref(), context.folder)?;
     let gateway = GatewayHandle::start(Gateway::new(config.settings()), sessions, audit)
         .map_err(|error| format!("the gateway's thread cannot be started: {error}"))?;
     let keep = gateway.clone();
@@ -83,7 +83,7 @@ pub fn open(setup: &Setup<'_>) -> Result<Opened, String> {
     let desk = Desk::new(gateway, remotes, config.shared);
     let mut handlers = handlers::handlers(&desk);
     handlers.extend(council::handlers(&desk));
-    Ok(Opened { handlers, mounts, background, ..Opened::default() })
+    Ok(PackageInstance { handlers, mounts, background, ..PackageInstance::default() })
 }
 
 fn dialled(name: &str, config: GatewayConfig) -> (Remote, Background) {

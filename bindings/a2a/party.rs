@@ -16,7 +16,7 @@ use super::line::Line;
 use super::parked::Parked;
 use super::wire::{Priority, Type};
 use crate::binding::FunctionRef;
-use crate::scomp::plain::{from_plain, to_plain};
+use crate::protocol::plain::{from_plain, to_plain};
 
 /// Errands that wait for a party.
 const ERRANDS_QUEUED_MAX: usize = 64;

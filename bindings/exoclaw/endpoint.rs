@@ -15,7 +15,7 @@ use super::report::{Report, Reported};
 use super::requests;
 use super::wire::Call;
 use crate::binding::Principal;
-use crate::peering::{Conversation, Endpoint, Out, Visit, commands, pump};
+use crate::peering::{Conversation, Endpoint, IncomingConnection, Outbox, commands, pump};
 use crate::transport::close_code;
 
 /// Longest message that is read: a long document as content, and no more than the server itself reads by default.
@@ -33,7 +33,7 @@ impl Endpoint for GatewayEndpoint {
         MESSAGE_BYTES_MAX
     }
 
-    fn serve(&self, mut visit: Visit) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    fn serve(&self, mut visit: IncomingConnection) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let gateway = Arc::clone(&self.0);
         Box::pin(async move {
             let (progress_tx, mut progress_rx) = commands();
@@ -60,7 +60,7 @@ struct Connection {
 }
 
 impl Connection {
-    fn apply(&mut self, effects: Vec<Effect>, out: &mut Out) {
+    fn apply(&mut self, effects: Vec<Effect>, out: &mut Outbox) {
         for effect in effects {
             match effect {
                 Effect::Send(frame) => out.send(frame),
@@ -93,17 +93,17 @@ async fn run(gateway: Arc<Gateway>, principal: Arc<Principal>, call: Call, repor
 impl Conversation for Connection {
     type Command = Reported;
 
-    fn on_open(&mut self, now: Instant, out: &mut Out) {
+    fn on_open(&mut self, now: Instant, out: &mut Outbox) {
         let effects = self.machine.on_open(now);
         self.apply(effects, out);
     }
 
-    fn on_text(&mut self, text: &str, _now: Instant, out: &mut Out) {
+    fn on_text(&mut self, text: &str, _now: Instant, out: &mut Outbox) {
         let effects = self.machine.on_text(text);
         self.apply(effects, out);
     }
 
-    fn on_command(&mut self, reported: Reported, _now: Instant, out: &mut Out) {
+    fn on_command(&mut self, reported: Reported, _now: Instant, out: &mut Outbox) {
         let effects = self.machine.on_progress(reported.job, &reported.progress);
         self.apply(effects, out);
     }
@@ -112,12 +112,12 @@ impl Conversation for Connection {
         self.machine.wake_at()
     }
 
-    fn on_wake(&mut self, now: Instant, out: &mut Out) {
+    fn on_wake(&mut self, now: Instant, out: &mut Outbox) {
         let effects = self.machine.on_wake(now);
         self.apply(effects, out);
     }
 
-    fn on_binary(&mut self, _: &[u8], _: Instant, out: &mut Out) {
+    fn on_binary(&mut self, _: &[u8], _: Instant, out: &mut Outbox) {
         let effects = self.machine.on_binary();
         self.apply(effects, out);
     }

@@ -34,9 +34,9 @@ use self::endpoint::GatewayEndpoint;
 use self::gateway::Gateway;
 use self::outward::Gateways;
 use self::outward::chat::Outcome;
-use super::{Handlers, Opened, Setup};
+use super::{Handlers, PackageContext, PackageInstance};
 use crate::binding::{BindingError, Call, typed};
-use crate::peering::{Background, Face, Mount, MountGate};
+use crate::peering::{Background, Mount, MountGate, MountKind};
 use crate::rpc::Kind;
 
 /// The path at an address of its own, where clients of this protocol look.
@@ -85,17 +85,17 @@ struct AgentInput {
 }
 
 /// Opens the store, mounts the gateway, and prepares the links.
-pub fn open(setup: &Setup<'_>) -> Result<Opened, String> {
-    let config = Config::deserialize(setup.config).map_err(|error| error.to_string())?;
+pub fn open(context: &PackageContext<'_>) -> Result<PackageInstance, String> {
+    let config = Config::deserialize(context.config).map_err(|error| error.to_string())?;
     let Config { serve, gateways } = config;
     let places = Places::of(&serve);
     let policies = vec![("/serve/policy", serve.policy.clone())];
-    let gateway = Arc::new(Gateway::open(serve, setup.folder)?);
+    let gateway = Arc::new(Gateway::open(serve, context.folder)?);
     let (gateways, mut background) = Gateways::new(gateways);
     let attached = Arc::clone(&gateway);
     background.push(Background::new(move |host| async move { attached.attach(host) }));
     let mounts = places.mounts(&gateway);
-    Ok(Opened { handlers: handlers(&gateway, Arc::new(gateways)), mounts, background, policies })
+    Ok(PackageInstance { handlers: handlers(&gateway, Arc::new(gateways)), mounts, background, policies })
 }
 
 /// Where the gateway is reached.
@@ -117,7 +117,7 @@ impl Places {
         if let Some(listen) = self.listen {
             mounts.push(Mount::web_socket(OWN_PATH, endpoint).gate(gate).on(listen.clone()));
             let health = axum::Router::new().route("/health", get(|| async { "ok" }));
-            let (path, face) = ("/health".to_owned(), Face::Http(health));
+            let (path, face) = ("/health".to_owned(), MountKind::Http(health));
             mounts.push(Mount { listen: Some(listen), path, gate: MountGate::Own, face });
         }
         mounts

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use super::model::Tool;
-use crate::scomp::plain::FUNCTION_TAG;
+use crate::protocol::plain::FUNCTION_TAG;
 
 /// Tools that a model is told of: the most that providers take.
 pub(super) const TOOLS_MAX: usize = 128;

@@ -12,7 +12,7 @@ use super::tools::Action;
 use crate::binding::Principal;
 use crate::client::{Client, ClientError, EvalOutput};
 use crate::peering::Host;
-use crate::scomp::plain::to_plain;
+use crate::protocol::plain::to_plain;
 
 /// Longest result that a model is told of; what is more is cut. It costs tokens in every call that follows.
 pub(super) const RESULT_BYTES_MAX: usize = 256 << 10;

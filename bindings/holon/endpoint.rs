@@ -16,9 +16,9 @@ use super::wire::{self, Status};
 use crate::binding::{BindingError, NativeFunction, Principal, handler};
 use crate::client::{Client, ClientError};
 use crate::observe;
-use crate::peering::{Conversation, Endpoint, Out, Visit, commands, pump};
+use crate::peering::{Conversation, Endpoint, IncomingConnection, Outbox, commands, pump};
+use crate::protocol::plain::{from_plain, to_plain};
 use crate::rpc::Kind;
-use crate::scomp::plain::{from_plain, to_plain};
 
 /// The WebSocket subprotocol.
 pub(super) const SUBPROTOCOL: &str = "holon-web";
@@ -48,7 +48,7 @@ impl Talk {
         Self { machine: Machine::new(terms), commands_tx, answering: JoinSet::new(), desk }
     }
 
-    fn perform(&mut self, effects: impl IntoIterator<Item = Effect<Waiter>>, out: &mut Out) {
+    fn perform(&mut self, effects: impl IntoIterator<Item = Effect<Waiter>>, out: &mut Outbox) {
         for effect in effects {
             match effect {
                 Effect::Send(text) => out.send(text),
@@ -84,16 +84,16 @@ impl Talk {
 impl Conversation for Talk {
     type Command = Command;
 
-    fn on_open(&mut self, now: Instant, _: &mut Out) {
+    fn on_open(&mut self, now: Instant, _: &mut Outbox) {
         self.machine.on_open(now);
     }
 
-    fn on_text(&mut self, text: &str, now: Instant, out: &mut Out) {
+    fn on_text(&mut self, text: &str, now: Instant, out: &mut Outbox) {
         let effects = self.machine.on_text(text, now);
         self.perform(effects, out);
     }
 
-    fn on_command(&mut self, command: Command, now: Instant, out: &mut Out) {
+    fn on_command(&mut self, command: Command, now: Instant, out: &mut Outbox) {
         let effect = match command {
             Command::Ask { method, payload, timeout, waiter } => {
                 Some(self.machine.ask(&method, &payload, timeout, waiter, now))
@@ -107,7 +107,7 @@ impl Conversation for Talk {
         self.machine.wake_at()
     }
 
-    fn on_wake(&mut self, now: Instant, out: &mut Out) {
+    fn on_wake(&mut self, now: Instant, out: &mut Outbox) {
         let effects = self.machine.on_wake(now);
         self.perform(effects, out);
     }
@@ -115,7 +115,7 @@ impl Conversation for Talk {
     fn on_end(&mut self, _: Instant) {
         self.answering.abort_all();
         let effects = self.machine.on_end();
-        self.perform(effects, &mut Out::default());
+        self.perform(effects, &mut Outbox::default());
     }
 }
 
@@ -162,7 +162,7 @@ impl Desk {
         payload: Value,
         commands_tx: &mpsc::Sender<Command>,
     ) -> Result<Value, Status> {
-        let call_back = served.natives.provide("call", call_back(commands_tx.clone()));
+        let call_back = served.host_functions.provide("call", call_back(commands_tx.clone()));
         let peer = json!({"name": self.name.as_deref(), "call": call_back});
         let request = json!({"payload": from_plain(payload), "peer": peer});
         match served.handler.call(vec![request], 0).await {
@@ -267,7 +267,7 @@ impl Endpoint for HolonEndpoint {
         self.message_bytes_max
     }
 
-    fn serve(&self, visit: Visit) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    fn serve(&self, visit: IncomingConnection) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let desk = Desk::new(Arc::clone(&self.hub), None, Some(visit.principal));
         let (commands_tx, mut commands_rx) = commands();
         let mut talk = Talk::new(self.terms.clone(), commands_tx, desk);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::machine::HEARTBEAT;
-use crate::binding::{FunctionRef, Natives};
+use crate::binding::{FunctionRef, HostFunctions};
 use crate::peering::Host;
 
 /// Methods that scripts may serve in all.
@@ -22,7 +22,7 @@ pub(super) const METHOD_BYTES_MAX: usize = 256;
 pub(super) struct Served {
     pub(super) handler: FunctionRef,
     /// Where functions are put that the handler is given.
-    pub(super) natives: Natives,
+    pub(super) host_functions: HostFunctions,
     /// The session that it belongs to, and its principal.
     pub(super) session: String,
     pub(super) principal: String,
@@ -126,15 +126,15 @@ impl Hub {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::binding::{HostLink, HostRequest, Releases};
+    use crate::binding::{CallbackRequest, Callbacks, DroppedRefs};
     use tokio::sync::mpsc;
 
-    fn served(session: &str) -> (Served, mpsc::Receiver<HostRequest>) {
+    fn served(session: &str) -> (Served, mpsc::Receiver<CallbackRequest>) {
         let (requests_tx, requests_rx) = mpsc::channel(1);
-        let link = HostLink { requests_tx, releases: Releases::default() };
+        let link = Callbacks { requests_tx, dropped_refs: DroppedRefs::default() };
         let handler = FunctionRef::new("host:1".to_owned(), link);
         let (session, principal) = (session.to_owned(), format!("principal of {session}"));
-        (Served { handler, natives: Natives::default(), session, principal }, requests_rx)
+        (Served { handler, host_functions: HostFunctions::default(), session, principal }, requests_rx)
     }
 
     fn hub() -> Arc<Hub> {

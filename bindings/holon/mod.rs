@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Handlers, Opened, Setup};
+use super::{Handlers, PackageContext, PackageInstance};
 use crate::binding::{BindingError, Call, typed};
 use crate::peering::{Background, Link, LinkSettings, Mount, link};
 use crate::rpc::Kind;
@@ -119,8 +119,8 @@ struct Peer {
 type Peers = Arc<BTreeMap<String, Peer>>;
 
 /// Makes the package.
-pub fn open(setup: &Setup<'_>) -> Result<Opened, String> {
-    let config = Config::deserialize(setup.config).map_err(|error| error.to_string())?;
+pub fn open(context: &PackageContext<'_>) -> Result<PackageInstance, String> {
+    let config = Config::deserialize(context.config).map_err(|error| error.to_string())?;
     let served_max = config.requests_max.unwrap_or(SERVED_DEFAULT);
     let hub = Hub::new(config.methods, config.owners, Duration::from_millis(config.handler_ms));
     let mut background = vec![{
@@ -139,7 +139,12 @@ pub fn open(setup: &Setup<'_>) -> Result<Opened, String> {
     let mount = Mount::web_socket("/holon", endpoint);
     let mut mounts = vec![mount.clone()];
     mounts.extend(config.listen.map(|listen| mount.on(listen)));
-    Ok(Opened { handlers: handlers(&hub, &Arc::new(peers)), mounts, background, ..Opened::default() })
+    Ok(PackageInstance {
+        handlers: handlers(&hub, &Arc::new(peers)),
+        mounts,
+        background,
+        ..PackageInstance::default()
+    })
 }
 
 fn dialled(name: &str, config: PeerConfig, served_max: usize, hub: &Arc<Hub>) -> (Peer, Background) {
@@ -178,7 +183,7 @@ async fn serve(hub: Arc<Hub>, input: ServeInput, call: Call) -> Result<(), Bindi
     let handler = call.function(&input.handler).ok_or_else(wrong)?;
     let served = Served {
         handler,
-        natives: call.natives.clone(),
+        host_functions: call.host_functions.clone(),
         session: call.session.id.clone(),
         principal: call.session.principal.name.clone(),
     };

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Handlers, Opened, Setup};
+use super::{Handlers, PackageContext, PackageInstance};
 use crate::binding::{BindingError, Call, typed};
 use allow::{AllowList, GuardedResolver};
 use fetch::Fetcher;
@@ -86,8 +86,8 @@ struct ResponseOutput {
 }
 
 /// Makes the package.
-pub fn open(setup: &Setup<'_>) -> Result<Opened, String> {
-    Ok(handlers(setup.config)?.into())
+pub fn open(context: &PackageContext<'_>) -> Result<PackageInstance, String> {
+    Ok(handlers(context.config)?.into())
 }
 
 /// Makes the one handler.

@@ -8,7 +8,7 @@ mod store;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Handlers, Opened, Setup};
+use super::{Handlers, PackageContext, PackageInstance};
 use crate::binding::{BindingError, Call, typed};
 use crate::rpc::Kind;
 use store::{Place, Store};
@@ -86,9 +86,9 @@ struct Listed {
 }
 
 /// Opens the store and makes its handlers.
-pub fn open(setup: &Setup<'_>) -> Result<Opened, String> {
-    let config = Config::deserialize(setup.config).map_err(|error| error.to_string())?;
-    let path = config.path.as_ref().map(|path| setup.folder.join(path));
+pub fn open(context: &PackageContext<'_>) -> Result<PackageInstance, String> {
+    let config = Config::deserialize(context.config).map_err(|error| error.to_string())?;
+    let path = config.path.as_ref().map(|path| context.folder.join(path));
     let store = Store::open(path.as_deref(), config.keys_max).map_err(|error| error.to_string())?;
     Ok(handlers(store, &config).into())
 }

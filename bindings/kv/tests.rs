@@ -6,7 +6,7 @@ use super::super::testing::run;
 use super::*;
 
 fn opened(config: &Value) -> Result<Handlers, String> {
-    open(&Setup { config, folder: std::path::Path::new(".") }).map(|opened| opened.handlers)
+    open(&PackageContext { config, folder: std::path::Path::new(".") }).map(|opened| opened.handlers)
 }
 
 fn store(config: Value) -> Handlers {

@@ -12,7 +12,7 @@ use super::auth::Identity;
 use super::codec::{Data, Dialect, object};
 use super::endpoint::now_seconds;
 use super::wire::PROTOCOLS;
-use crate::peering::{Conversation, Out};
+use crate::peering::{Conversation, Outbox};
 
 mod ask;
 mod mailbox;
@@ -84,7 +84,7 @@ impl Client {
         }
     }
 
-    fn on_message(&mut self, message: &Data, now: Instant, out: &mut Out) {
+    fn on_message(&mut self, message: &Data, now: Instant, out: &mut Outbox) {
         match message.get("type").and_then(Data::as_str) {
             Some("hello.ok") => self.on_hello_ok(message, out),
             Some("response") => self.on_response(message, now, out),
@@ -106,7 +106,7 @@ impl Client {
         }
     }
 
-    fn on_hello_ok(&mut self, message: &Data, out: &mut Out) {
+    fn on_hello_ok(&mut self, message: &Data, out: &mut Outbox) {
         self.phase = Phase::Live { audience_and_challenge: None };
         self.note_challenge(message);
         let unfinished: Vec<ReplicaKey> = self
@@ -133,7 +133,7 @@ impl Client {
         }
     }
 
-    fn on_response(&mut self, message: &Data, now: Instant, out: &mut Out) {
+    fn on_response(&mut self, message: &Data, now: Instant, out: &mut Outbox) {
         let request_id = message.get("requestId").and_then(Data::as_str).unwrap_or_default();
         let result = ask::result_of(message);
         if request_id == "handshake" {
@@ -174,7 +174,7 @@ impl Client {
     }
 
     /// Sees to it that a session does what it has to do: it is opened if it is not.
-    fn want(&mut self, key: ReplicaKey, out: &mut Out) {
+    fn want(&mut self, key: ReplicaKey, out: &mut Outbox) {
         let Some(replica) = self.replicas.get_mut(&key) else { return };
         if replica.begin_opening() {
             self.to_open.push_back(key);
@@ -184,7 +184,7 @@ impl Client {
         }
     }
 
-    fn open_next(&mut self, out: &mut Out) {
+    fn open_next(&mut self, out: &mut Outbox) {
         let Phase::Live { audience_and_challenge } = &mut self.phase else { return };
         if self.opening.is_some() {
             return;
@@ -201,7 +201,7 @@ impl Client {
         }
     }
 
-    fn send_all(&mut self, key: &ReplicaKey, out: &mut Out) {
+    fn send_all(&mut self, key: &ReplicaKey, out: &mut Outbox) {
         if !matches!(self.phase, Phase::Live { .. }) {
             return;
         }
@@ -209,7 +209,7 @@ impl Client {
         sends.into_iter().for_each(|send| self.send(key, send, out));
     }
 
-    fn send(&mut self, key: &ReplicaKey, send: Send, out: &mut Out) {
+    fn send(&mut self, key: &ReplicaKey, send: Send, out: &mut Outbox) {
         self.next_request += 1;
         let request_id = format!("req:{}", self.next_request);
         let mut message = send.body;
@@ -248,7 +248,7 @@ impl Client {
 impl Conversation for Client {
     type Command = Ask;
 
-    fn on_open(&mut self, _now: Instant, out: &mut Out) {
+    fn on_open(&mut self, _now: Instant, out: &mut Outbox) {
         self.phase = Phase::Greeting;
         let flags = self.manner.flags.iter().map(|(flag, is_set)| (flag.clone(), Data::Bool(*is_set)));
         let flags = Data::Map(flags.collect());
@@ -257,14 +257,14 @@ impl Conversation for Client {
         out.send(self.manner.dialect.encode(&hello));
     }
 
-    fn on_text(&mut self, text: &str, now: Instant, out: &mut Out) {
+    fn on_text(&mut self, text: &str, now: Instant, out: &mut Outbox) {
         match self.manner.dialect.decode(text) {
             Ok(message) => self.on_message(&message, now, out),
             Err(_) => out.close(1002, "what came in is no memory message"),
         }
     }
 
-    fn on_command(&mut self, ask: Ask, _now: Instant, out: &mut Out) {
+    fn on_command(&mut self, ask: Ask, _now: Instant, out: &mut Outbox) {
         let (at, number) = ask.place();
         let full = || ClientError::new("RateLimitError", "too many requests wait for the memory server");
         if !self.has_room() {
@@ -283,7 +283,7 @@ impl Conversation for Client {
         self.replicas.values().filter_map(Replica::wake_at).min()
     }
 
-    fn on_wake(&mut self, now: Instant, _out: &mut Out) {
+    fn on_wake(&mut self, now: Instant, _out: &mut Outbox) {
         self.replicas.values_mut().for_each(|replica| replica.wake(now));
     }
 

@@ -12,7 +12,7 @@ use super::machine::{Connection, Opening};
 use super::names::is_space_name;
 use super::outlet::{Message, Outlet, outlet};
 use super::wire::{self, Body, ClientMessage, Command, Flags, PROTOCOLS, Request, WireError};
-use crate::peering::{Conversation, Endpoint, Out, PendingRecord, Requester, Visit, pump};
+use crate::peering::{Conversation, Endpoint, IncomingConnection, Outbox, PendingRecord, Requester, pump};
 
 /// Longest message. A blob of 10 MiB is a document of 14 MiB, and must still fit.
 pub(super) const MESSAGE_BYTES_MAX: usize = 16 << 20;
@@ -46,7 +46,7 @@ impl Endpoint for MemoryEndpoint {
         MESSAGE_BYTES_MAX
     }
 
-    fn serve(&self, visit: Visit) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    fn serve(&self, visit: IncomingConnection) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let (engine, admission) = (self.engine.clone(), Arc::clone(&self.admission));
         Box::pin(async move {
             let mut transport = visit.transport;
@@ -219,9 +219,9 @@ impl Visitor {
 impl Conversation for Visitor {
     type Command = Message;
 
-    fn on_open(&mut self, _now: Instant, _out: &mut Out) {}
+    fn on_open(&mut self, _now: Instant, _out: &mut Outbox) {}
 
-    fn on_text(&mut self, text: &str, _now: Instant, out: &mut Out) {
+    fn on_text(&mut self, text: &str, _now: Instant, out: &mut Outbox) {
         // Until the handshake is through, every frame may show the dialect.
         if matches!(self.phase, Phase::AwaitingHello) {
             self.dialect = Dialect::of(text);
@@ -237,7 +237,7 @@ impl Conversation for Visitor {
         }
     }
 
-    fn on_command(&mut self, mut message: Message, _now: Instant, out: &mut Out) {
+    fn on_command(&mut self, mut message: Message, _now: Instant, out: &mut Outbox) {
         out.send(message.take_text());
     }
 

@@ -30,8 +30,8 @@ mod wire;
 
 use std::sync::Arc;
 
-use super::{Opened, Setup};
-use crate::peering::{Endpoint, Face, Mount, MountGate};
+use super::{PackageContext, PackageInstance};
+use crate::peering::{Endpoint, Mount, MountGate, MountKind};
 use blobs::Blobs;
 use config::{Config, GateName};
 use endpoint::MemoryEndpoint;
@@ -42,12 +42,12 @@ use peers::Peers;
 const PATHS: [&str; 2] = ["/memory", "/api/storage/memory"];
 
 /// Opens the store and what leads to it.
-pub fn open(setup: &Setup<'_>) -> Result<Opened, String> {
-    let config = Config::read(setup.config)?;
-    let secret = config.secret(setup.folder)?;
+pub fn open(context: &PackageContext<'_>) -> Result<PackageInstance, String> {
+    let config = Config::read(context.config)?;
+    let secret = config.secret(context.folder)?;
     let admission = config.admission(&secret)?;
     config.warn_of_openness();
-    let settings = config.store_settings(setup.folder, &secret)?;
+    let settings = config.store_settings(context.folder, &secret)?;
     let engine = Engine::start(&settings).map_err(|error| error.to_string())?;
     let (peers, background) = Peers::new(secret, engine.clone(), &admission, &config);
     let peers = Arc::new(peers);
@@ -55,7 +55,12 @@ pub fn open(setup: &Setup<'_>) -> Result<Opened, String> {
         Blobs { engine: engine.clone(), identities: (!admission.is_trusted).then(|| Arc::clone(&peers)) };
     let endpoint = MemoryEndpoint { engine, admission: Arc::new(admission) };
     let mounts = mounts(&config, blobs, Arc::new(endpoint));
-    Ok(Opened { handlers: script::handlers(peers), mounts, background, ..Opened::default() })
+    Ok(PackageInstance {
+        handlers: script::handlers(peers),
+        mounts,
+        background,
+        ..PackageInstance::default()
+    })
 }
 
 fn mounts(config: &Config, blobs: Blobs, endpoint: Arc<dyn Endpoint>) -> Vec<Mount> {
@@ -66,7 +71,7 @@ fn mounts(config: &Config, blobs: Blobs, endpoint: Arc<dyn Endpoint>) -> Vec<Mou
     let sockets = PATHS.map(|path| Mount::web_socket(path, Arc::clone(&endpoint)).gate(gate));
     let mut mounts: Vec<Mount> = sockets.into_iter().collect();
     if config.blobs {
-        let face = Face::Http(blobs::router(blobs));
+        let face = MountKind::Http(blobs::router(blobs));
         mounts.push(Mount { listen: None, path: "/{space}/blobs".to_owned(), gate: MountGate::Server, face });
     }
     if let Some(listen) = &config.listen {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Handlers, Opened, Setup};
+use super::{Handlers, PackageContext, PackageInstance};
 use crate::binding::{BindingError, Call, typed};
 
 #[derive(Deserialize)]
@@ -27,8 +27,8 @@ struct Item {
 }
 
 /// Makes the package.
-pub fn open(setup: &Setup<'_>) -> Result<Opened, String> {
-    Ok(handlers(setup.config)?.into())
+pub fn open(context: &PackageContext<'_>) -> Result<PackageInstance, String> {
+    Ok(handlers(context.config)?.into())
 }
 
 /// The handlers; there is nothing to configure.

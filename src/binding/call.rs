@@ -12,12 +12,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::{BindingError, Handler, Principal};
 use crate::observe::audit::Audit;
+use crate::protocol::methods::{Payload, Target};
 use crate::rpc::{ErrorObject, Kind};
-use crate::scomp::methods::{Payload, Target};
 
 /// A handler's request to the session that called it.
 #[derive(Debug)]
-pub struct HostRequest {
+pub struct CallbackRequest {
     /// A binding of the client or the server, or a function.
     pub target: Target,
     /// With what.
@@ -32,18 +32,18 @@ pub struct HostRequest {
 
 /// The way from handlers back to their session.
 #[derive(Debug, Clone)]
-pub struct HostLink {
+pub struct Callbacks {
     /// Carries the requests.
-    pub requests_tx: mpsc::Sender<HostRequest>,
+    pub requests_tx: mpsc::Sender<CallbackRequest>,
     /// Functions that no handler holds any more; the session looks here between turns.
-    pub releases: Releases,
+    pub dropped_refs: DroppedRefs,
 }
 
 /// References given back, until the session looks.
 #[derive(Debug, Clone, Default)]
-pub struct Releases(Arc<Mutex<Vec<String>>>);
+pub struct DroppedRefs(Arc<Mutex<Vec<String>>>);
 
-impl Releases {
+impl DroppedRefs {
     /// Takes all that were given back.
     pub fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock())
@@ -66,12 +66,12 @@ pub type NativeFunction = Arc<dyn Handler>;
 
 /// The functions that handlers gave away, by number. Numbers are never reused.
 #[derive(Clone, Default)]
-pub struct Natives {
+pub struct HostFunctions {
     next: Arc<AtomicU64>,
     live: Arc<Mutex<HashMap<u64, NativeFunction>>>,
 }
 
-impl Natives {
+impl HostFunctions {
     /// The function of that number.
     pub fn get(&self, number: u64) -> Option<NativeFunction> {
         self.live.lock().get(&number).cloned()
@@ -90,7 +90,7 @@ impl Natives {
     }
 }
 
-impl std::fmt::Debug for Natives {
+impl std::fmt::Debug for HostFunctions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Natives").field("live", &self.live.lock().len()).finish_non_exhaustive()
     }
@@ -112,9 +112,9 @@ pub struct Call {
     /// The script's call that it serves, by the session's number; `None` when a client or a handler calls.
     pub script_call: Option<u64>,
     /// The way back.
-    pub link: HostLink,
+    pub link: Callbacks,
     /// Where functions are put that the handler gives away.
-    pub natives: Natives,
+    pub host_functions: HostFunctions,
     /// The functions in the input; those the handler does not keep are given back when the call ends.
     pub functions: Vec<FunctionRef>,
 }
@@ -134,11 +134,11 @@ impl Call {
 
     /// Makes a function that the script (or the client) can call; put the result into the output or an argument.
     pub fn provide(&self, name: &str, function: NativeFunction) -> Value {
-        self.natives.provide(name, function)
+        self.host_functions.provide(name, function)
     }
 }
 
-impl HostLink {
+impl Callbacks {
     async fn request(
         &self,
         target: Target,
@@ -148,7 +148,7 @@ impl HostLink {
     ) -> Result<Value, BindingError> {
         let gone = || BindingError::of_kind(Kind::PeerGone, "the session is gone");
         let (reply_tx, reply_rx) = oneshot::channel();
-        let request = HostRequest { target, payload, depth, script_call, reply_tx };
+        let request = CallbackRequest { target, payload, depth, script_call, reply_tx };
         self.requests_tx.send(request).await.map_err(|_| gone())?;
         reply_rx.await.map_err(|_| gone())?.map_err(BindingError::from)
     }
@@ -161,12 +161,12 @@ pub struct FunctionRef(Arc<Held>);
 #[derive(Debug)]
 struct Held {
     id: String,
-    link: HostLink,
+    link: Callbacks,
 }
 
 impl FunctionRef {
     /// Takes over one receipt of the function `id`.
-    pub fn new(id: String, link: HostLink) -> Self {
+    pub fn new(id: String, link: Callbacks) -> Self {
         Self(Arc::new(Held { id, link }))
     }
 
@@ -194,6 +194,6 @@ impl FunctionRef {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.link.releases.0.lock().push(std::mem::take(&mut self.id));
+        self.link.dropped_refs.0.lock().push(std::mem::take(&mut self.id));
     }
 }

@@ -9,15 +9,15 @@ use std::time::Instant;
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 
-use super::schema::{CheckError, Schema};
 use super::{Binding, BindingError, Call, Decision, SessionScope};
 use crate::observe;
 use crate::observe::audit::Event;
 use crate::rpc::{ErrorObject, Kind};
+use crate::schema::{CheckError, Schema};
 
 /// Who calls a binding: approval is asked for scripts, not for the client's own hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Caller {
+pub enum CallContext {
     /// A script or a handler on its behalf.
     Script,
     /// The client, directly.
@@ -30,7 +30,7 @@ impl Binding {
         self: Arc<Self>,
         input: Value,
         call: Call,
-        caller: Caller,
+        caller: CallContext,
     ) -> Result<Value, ErrorObject> {
         let started = Instant::now();
         let session = Arc::clone(&call.session);
@@ -38,7 +38,7 @@ impl Binding {
         let effects = self.effects_of(&input);
         let decision = match policy.decide(&self.declaration.name, &effects) {
             // What the client does with its own hand it need not approve.
-            Decision::Ask if caller == Caller::Client => Decision::Allow,
+            Decision::Ask if caller == CallContext::Client => Decision::Allow,
             decision => decision,
         };
         let decided = decision.name();
@@ -85,14 +85,14 @@ impl Binding {
         &self,
         input: Value,
         mut call: Call,
-        caller: Caller,
+        caller: CallContext,
         decision: Decision,
         effects: &[String],
     ) -> Result<Value, ErrorObject> {
         let name = &self.declaration.name;
         let session = Arc::clone(&call.session);
         // The first part of a script's call runs inside its turn, which is charged as a whole.
-        let mut is_in_turn = caller == Caller::Script && decision == Decision::Allow;
+        let mut is_in_turn = caller == CallContext::Script && decision == Decision::Allow;
         self.permit(&input, &mut call, decision, effects).await?;
         check(self.input.as_ref(), &input, &session, is_in_turn)
             .map_err(|error| invalid(Kind::InvalidInput, name, "input", &error))?;

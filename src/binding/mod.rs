@@ -7,30 +7,21 @@ mod call;
 mod error;
 mod handler;
 mod invoke;
-pub mod loader;
-mod package;
-pub(crate) mod places;
 mod policy;
 mod policy_names;
-pub mod reference;
 mod registry;
 mod roles;
-pub mod schema;
-pub mod search;
-mod stdio;
 pub(crate) mod tags;
-mod typed_functions;
-pub mod typescript;
 
-pub use call::{Call, FunctionRef, HostLink, HostRequest, NativeFunction, Natives, Releases, SessionScope};
+pub use call::{
+    Call, CallbackRequest, Callbacks, DroppedRefs, FunctionRef, HostFunctions, NativeFunction, SessionScope,
+};
 pub use error::BindingError;
 pub use handler::{Handler, HandlerFuture, add_effects_with_member, handler, typed};
-pub use invoke::{Caller, invalid};
-pub use package::{Package, PackageError};
+pub use invoke::{CallContext, invalid};
 pub use policy::{Decision, Policy, Principal, UnknownNames};
 pub use policy_names::{PolicyNames, STANDARD_EFFECTS, UnknownName};
 pub(crate) use registry::DeclaredSchemas;
+pub(crate) use registry::is_control_name;
 pub use registry::{Binding, BindingLimits, Registry, RegistryProblem};
 pub use roles::{MissingRole, Role, Roles};
-pub use stdio::{serve_over, serve_stdio, serve_stdio_with};
-pub use typed_functions::{FunctionPlace, FunctionSchemas};

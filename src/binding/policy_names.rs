@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::policy::UnknownNames;
-use super::search::closest;
 use super::{Policy, Registry};
+use crate::catalog::search::closest;
 
 /// Effects that are known whatever is loaded: a policy may name them before there is a binding that has them.
 pub const STANDARD_EFFECTS: [&str; 3] = ["read", "write", "external"];
@@ -93,18 +93,15 @@ impl<'a> PolicyNames<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::binding::{BindingLimits, Package, handler};
-    use crate::scomp::declaration::Declaration;
+    use crate::binding::{BindingLimits, handler};
+    use crate::protocol::declaration::Declaration;
 
     fn registry() -> Registry {
         let declaration =
             Declaration { effects: vec!["billing".to_owned()], ..Declaration::named("orders.refund") };
         let nothing = handler(|_input, _call| async { Ok(serde_json::Value::Null) });
         let mut registry = Registry::default();
-        Package::new("orders")
-            .with(declaration, BindingLimits::default(), nothing)
-            .register(&mut registry)
-            .unwrap();
+        registry.add(declaration, &BindingLimits::default(), nothing, "orders", "").unwrap();
         registry
     }
 

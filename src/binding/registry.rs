@@ -9,11 +9,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
-use super::schema::{Schema, SchemaError, SchemaSource, SchemaWarning};
-use super::typed_functions::prefixed;
-use super::{FunctionPlace, Handler};
-use crate::scomp::declaration::Declaration;
-use crate::scomp::names::NameSet;
+use super::Handler;
+use crate::protocol::declaration::Declaration;
+use crate::protocol::names::NameSet;
+use crate::schema::FunctionParam;
+use crate::schema::prefixed;
+use crate::schema::{Schema, SchemaError, SchemaSource, SchemaWarning};
 
 /// The limits of one binding; what is absent is the server's default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -40,7 +41,7 @@ pub struct Binding {
     /// Checks what comes out.
     pub output: Option<Schema>,
     /// Where typed functions stand in the input.
-    pub places: Vec<FunctionPlace>,
+    pub places: Vec<FunctionParam>,
     /// Does the work.
     pub handler: Arc<dyn Handler>,
     /// How long a call may take.
@@ -183,7 +184,7 @@ impl Registry {
 pub(crate) struct DeclaredSchemas {
     pub(crate) input: Option<Schema>,
     pub(crate) output: Option<Schema>,
-    pub(crate) places: Vec<FunctionPlace>,
+    pub(crate) places: Vec<FunctionParam>,
 }
 
 impl DeclaredSchemas {
@@ -199,7 +200,7 @@ impl DeclaredSchemas {
         };
         let input = compile(&declaration.input, "input")?;
         let output = compile(&declaration.output, "output")?;
-        let places = FunctionPlace::all_in(declaration.input.as_ref(), source)
+        let places = FunctionParam::all_in(declaration.input.as_ref(), source)
             .map_err(|error| inside("input", error))?;
         Ok(Self { input, output, places })
     }

@@ -8,10 +8,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value};
 
+use crate::protocol::declaration::pointer_to;
+use crate::protocol::methods::Payload;
+use crate::protocol::plain::{FUNCTION_TAG, TAGS};
 use crate::rpc::{ErrorObject, Kind};
-use crate::scomp::declaration::pointer_to;
-use crate::scomp::methods::Payload;
-use crate::scomp::plain::{FUNCTION_TAG, TAGS};
 
 /// Longest decimal text of a `$bigint`: parsing takes time with the square of it.
 pub(crate) const BIGINT_CHARS_MAX: usize = 10_000;

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use scomp::binding::RegistryProblem;
-use scomp::binding::loader::{self, Loaded};
+use scomp::package::loader::{self, Loaded};
 
 /// Reads the packages of `dir`; every problem is reported, not only the first.
 pub(super) async fn load(dir: &Path) -> Result<Loaded, Vec<RegistryProblem>> {
-    loader::load(dir, &loader::environment()).await
+    loader::load(dir, &loader::environment(), scomp::bindings::BUILT_IN).await
 }
 
 /// The bindings of a folder, if there is one; none otherwise.

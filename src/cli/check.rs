@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use scomp::binding::Registry;
-use scomp::binding::loader::PackageInfo;
 use scomp::config::Overrides;
+use scomp::package::loader::PackageInfo;
 use scomp::server::{Gate, check_policies};
 
 use super::args::CheckArgs;
@@ -76,8 +76,9 @@ fn counted(count: usize, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use scomp::binding::{BindingLimits, Package, handler};
-    use scomp::scomp::declaration::Declaration;
+    use scomp::binding::{BindingLimits, handler};
+    use scomp::package::Package;
+    use scomp::protocol::declaration::Declaration;
 
     #[test]
     fn bindings_are_listed_under_their_package_with_their_effects() {

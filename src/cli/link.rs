@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use scomp::binding::loader::Loaded;
 use scomp::client::{Builder, Client, ClientError, ConsoleLine};
 use scomp::config::Settings;
+use scomp::package::loader::Loaded;
 use scomp::server::{Gate, Server, StartError, Tls};
 use scomp::transport::TransportError;
 use serde_json::json;

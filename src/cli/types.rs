@@ -1,6 +1,6 @@
 //! `scomp-serve types`: TypeScript declarations of all bindings, for a model or an editor.
 
-use scomp::binding::typescript;
+use scomp::catalog::typescript;
 use scomp::config::Overrides;
 
 use super::args::TypesArgs;

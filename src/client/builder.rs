@@ -14,7 +14,7 @@ use super::handler::{self, CallContext, Handler, Outcome};
 use super::handshake::Introduction;
 use super::machine::Bindings;
 use super::{CallError, Client, ClientError, ConsoleLine, Reconnect, Resumed, driver};
-use crate::scomp::methods::ResumeParams;
+use crate::protocol::methods::ResumeParams;
 use crate::transport::{self, BoxTransport, Transport, TransportError};
 
 /// Longest message, both ways, unless the builder says otherwise: the server's own default.

@@ -26,8 +26,8 @@ use super::reconnect::{Resumed, is_unexpected};
 use super::references::Imports;
 use super::wire::{Ended, Wire};
 use super::{Client, ClientError, Inner};
+use crate::protocol::methods::{EVAL, EvalParams, InvokeParams, Payload, ResumeParams, Target};
 use crate::rpc::{ErrorObject, Id, Kind, OurId};
-use crate::scomp::methods::{EVAL, EvalParams, InvokeParams, Payload, ResumeParams, Target};
 use crate::transport::{BoxTransport, Text, close_code};
 
 /// Commands that wait for the driver before their senders do.
@@ -195,7 +195,9 @@ impl Driver {
                 Event::Incoming(Err(ended)) => return ended,
                 Event::Command(command) => on_command(live, command),
                 Event::Handled((id, outcome)) => on_handled(live, &id, outcome),
-                Event::GivenUp => live.machine.releases().into_iter().for_each(|text| live.wire.push(text)),
+                Event::GivenUp => {
+                    live.machine.dropped_refs().into_iter().for_each(|text| live.wire.push(text))
+                }
                 Event::Closing => return self.leave(live).await,
             }
         }

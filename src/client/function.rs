@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::references::Imports;
 use super::{Client, ClientError};
-use crate::scomp::methods::{InvokeParams, Payload, Target};
+use crate::protocol::methods::{InvokeParams, Payload, Target};
 
 /// A function that came from the server. While a handle exists the server keeps the function; when the last one is
 /// dropped, every receipt of it is given back.

@@ -13,8 +13,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{CallError, Client};
+use crate::protocol::methods::Payload;
 use crate::rpc::{ErrorObject, Kind};
-use crate::scomp::methods::Payload;
 
 /// What a handler answers.
 pub type Outcome = Result<Value, ErrorObject>;

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::ClientError;
 use super::machine::{Effect, Machine};
 use super::wire::Wire;
-use crate::scomp::methods::{CANCEL_INVOKE, HANDSHAKE, PROTOCOL, ResumeParams};
+use crate::protocol::methods::{CANCEL_INVOKE, HANDSHAKE, PROTOCOL, ResumeParams};
 
 /// How long the server may take to answer the handshake.
 /// It answers at once or is no scomp server; the rest is for slow networks.

@@ -14,15 +14,15 @@ use tracing::debug;
 use super::ClientError;
 use super::handler::{Handler, Outcome};
 use super::references::{Exports, Imports};
-use crate::rpc::{
-    Answer, ErrorObject, Full, Id, Inbound, InboundRefusal, Kind, Message, OurId, Outbound, Refusal, decode,
-    encode_failure, encode_request, encode_success,
-};
-use crate::scomp::methods::{
+use crate::protocol::methods::{
     CANCEL_INVOKE, CancelParams, INVOKE, InvokeParams, Payload, RELEASE_REF, ReleaseParams, Target,
     ValueResult, read_params,
 };
-use crate::scomp::names::CONSOLE_WRITE;
+use crate::protocol::names::CONSOLE_WRITE;
+use crate::rpc::{
+    ErrorObject, Full, Id, Inbound, InboundRefusal, Kind, Message, OurId, Outbound, Refusal, ResponseMatch,
+    decode, encode_failure, encode_request, encode_success,
+};
 
 /// Requests of ours that wait for their answers; one more is refused here.
 /// The server's own default for one connection, so that it need not refuse them.
@@ -212,7 +212,7 @@ impl<W> Machine<W> {
         if let Some(stray) = answer.stray() {
             debug!(%id, stray, "the server answered what nobody asked");
         }
-        let Answer::Expected(waiter) = answer else {
+        let ResponseMatch::Expected(waiter) = answer else {
             return None;
         };
         let outcome = outcome.map_err(ClientError::Rpc).and_then(|result| {
@@ -271,7 +271,7 @@ impl<W> Machine<W> {
     }
 
     /// The notifications for what our handles gave up.
-    pub(super) fn releases(&self) -> Vec<String> {
+    pub(super) fn dropped_refs(&self) -> Vec<String> {
         let given_up = self.imports.take_given_up();
         given_up.iter().map(|release| encode_request(None, RELEASE_REF, release)).collect()
     }

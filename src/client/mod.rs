@@ -43,7 +43,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::builder::Settings;
 use self::driver::{Call, Command, Connected, Driver, Live, Waiter};
-use crate::scomp::methods::{InvokeParams, Payload, Target};
+use crate::protocol::methods::{InvokeParams, Payload, Target};
 use crate::transport::close_code;
 
 pub use self::builder::Builder;
@@ -53,7 +53,7 @@ pub use self::function::RemoteFunction;
 pub use self::handler::{CallContext, Outcome};
 pub use self::handshake::Session;
 pub use self::reconnect::{Reconnect, Resumed};
-pub use crate::scomp::methods::{EvalParams, ResumeParams};
+pub use crate::protocol::methods::{EvalParams, ResumeParams};
 
 /// A connection to an eval server.
 #[derive(Clone)]

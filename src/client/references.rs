@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 
 use super::handler::Handler;
-use crate::scomp::methods::ReleaseParams;
+use crate::protocol::methods::ReleaseParams;
 
 /// Live references, each way: the protocol's own limit.
 pub(super) const REFERENCES_MAX: usize = 10_000;

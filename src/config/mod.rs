@@ -13,7 +13,7 @@ use crate::limits::{DURATION_MS_MAX, Limits, LimitsError, SettingsError};
 use crate::quota::Quotas;
 use crate::server::settings::{AuditSettings, AuthSettings, OriginSettings, ServerSettings, TlsSettings};
 use crate::server::shards;
-use crate::session::SessionSettings;
+use crate::sessions::SessionSettings;
 
 /// Where to listen unless told otherwise: this machine only.
 pub const LISTEN_DEFAULT: &str = "127.0.0.1:7400";

@@ -25,11 +25,11 @@ pub trait Endpoint: Send + Sync + 'static {
     }
 
     /// Serves one connection to its end.
-    fn serve(&self, visit: Visit) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+    fn serve(&self, visit: IncomingConnection) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
 
 /// One connection that came in.
-pub struct Visit {
+pub struct IncomingConnection {
     /// Its frames.
     pub transport: BoxTransport,
     /// Who came; where the endpoint authenticates by itself, whoever is served without a token.
@@ -56,7 +56,7 @@ pub enum MountGate {
 
 /// What a mount speaks.
 #[derive(Clone)]
-pub enum Face {
+pub enum MountKind {
     /// A protocol over WebSocket.
     WebSocket(Arc<dyn Endpoint>),
     /// Plain HTTP; the paths are those of the router, and the mount's own is not looked at.
@@ -73,13 +73,13 @@ pub struct Mount {
     /// Who may come in.
     pub gate: MountGate,
     /// What is spoken there.
-    pub face: Face,
+    pub face: MountKind,
 }
 
 impl Mount {
     /// A WebSocket on the server's own port, for those with the server's tokens.
     pub fn web_socket(path: impl Into<String>, endpoint: Arc<dyn Endpoint>) -> Self {
-        let face = Face::WebSocket(endpoint);
+        let face = MountKind::WebSocket(endpoint);
         Self { listen: None, path: path.into(), gate: MountGate::Server, face }
     }
 
@@ -126,7 +126,7 @@ mod tests {
             listen: None,
             path: "/x".to_owned(),
             gate: MountGate::Own,
-            face: Face::Http(axum::Router::new()),
+            face: MountKind::Http(axum::Router::new()),
         };
         assert!(mount.is_local());
         for listen in ["127.0.0.1:1", "[::1]:1", "[::ffff:127.0.0.1]:1", "localhost:1", "LOCALHOST:1"] {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::{Conversation, LinkState, Out, Parting};
+use super::{Conversation, Disconnect, LinkState, Outbox};
 use crate::transport::close_code;
 
 /// What the log and the callers see when a peer does not complete the handshake.
@@ -39,7 +39,7 @@ impl<C: Conversation> Handshaking<C> {
     }
 
     /// Checks after every input, not only on a timer: a peer that keeps sending must not push the deadline away.
-    fn check(&mut self, now: Instant, out: &mut Out) {
+    fn check(&mut self, now: Instant, out: &mut Outbox) {
         if self.ready_at.is_some() {
             return;
         }
@@ -55,19 +55,19 @@ impl<C: Conversation> Handshaking<C> {
 impl<C: Conversation> Conversation for Handshaking<C> {
     type Command = C::Command;
 
-    fn on_open(&mut self, now: Instant, out: &mut Out) {
+    fn on_open(&mut self, now: Instant, out: &mut Outbox) {
         self.deadline = Some(now + self.handshake_max);
         self.ready_at = None;
         self.conversation.on_open(now, out);
         self.check(now, out);
     }
 
-    fn on_text(&mut self, text: &str, now: Instant, out: &mut Out) {
+    fn on_text(&mut self, text: &str, now: Instant, out: &mut Outbox) {
         self.conversation.on_text(text, now, out);
         self.check(now, out);
     }
 
-    fn on_command(&mut self, command: Self::Command, now: Instant, out: &mut Out) {
+    fn on_command(&mut self, command: Self::Command, now: Instant, out: &mut Outbox) {
         self.conversation.on_command(command, now, out);
         self.check(now, out);
     }
@@ -81,19 +81,19 @@ impl<C: Conversation> Conversation for Handshaking<C> {
         self.conversation.wake_at().into_iter().chain(deadline).min()
     }
 
-    fn on_wake(&mut self, now: Instant, out: &mut Out) {
+    fn on_wake(&mut self, now: Instant, out: &mut Outbox) {
         if self.conversation.wake_at().is_some_and(|at| at <= now) {
             self.conversation.on_wake(now, out);
         }
         self.check(now, out);
     }
 
-    fn on_binary(&mut self, bytes: &[u8], now: Instant, out: &mut Out) {
+    fn on_binary(&mut self, bytes: &[u8], now: Instant, out: &mut Outbox) {
         self.conversation.on_binary(bytes, now, out);
         self.check(now, out);
     }
 
-    fn on_closing(&mut self, parting: &Parting, out: &mut Out) {
+    fn on_closing(&mut self, parting: &Disconnect, out: &mut Outbox) {
         self.conversation.on_closing(parting, out);
     }
 
@@ -116,15 +116,15 @@ mod tests {
     impl Conversation for Guest {
         type Command = ();
 
-        fn on_open(&mut self, _: Instant, _: &mut Out) {
+        fn on_open(&mut self, _: Instant, _: &mut Outbox) {
             self.is_welcome = false;
         }
 
-        fn on_text(&mut self, text: &str, _: Instant, _: &mut Out) {
+        fn on_text(&mut self, text: &str, _: Instant, _: &mut Outbox) {
             self.is_welcome |= text == "welcome";
         }
 
-        fn on_command(&mut self, (): (), _: Instant, _: &mut Out) {}
+        fn on_command(&mut self, (): (), _: Instant, _: &mut Outbox) {}
 
         fn is_ready(&self) -> bool {
             self.is_welcome
@@ -135,10 +135,10 @@ mod tests {
 
     const HANDSHAKE_MAX: Duration = Duration::from_secs(30);
 
-    fn opened(now: Instant) -> (Handshaking<Guest>, watch::Receiver<LinkState>, Out) {
+    fn opened(now: Instant) -> (Handshaking<Guest>, watch::Receiver<LinkState>, Outbox) {
         let (state_tx, state_rx) = watch::channel(LinkState::Connecting);
         let (mut link, mut out) =
-            (Handshaking::new(Guest::default(), state_tx, HANDSHAKE_MAX), Out::default());
+            (Handshaking::new(Guest::default(), state_tx, HANDSHAKE_MAX), Outbox::default());
         link.on_open(now, &mut out);
         (link, state_rx, out)
     }
@@ -164,7 +164,7 @@ mod tests {
         link.on_wake(now + HANDSHAKE_MAX - Duration::from_millis(1), &mut out);
         assert_eq!(out.parting(), None);
         link.on_wake(now + HANDSHAKE_MAX, &mut out);
-        assert_eq!(out.parting(), Some(&Parting::Close { code: 1008, reason: TIMED_OUT.to_owned() }));
+        assert_eq!(out.parting(), Some(&Disconnect::Close { code: 1008, reason: TIMED_OUT.to_owned() }));
     }
 
     #[test]
@@ -172,7 +172,7 @@ mod tests {
         let now = Instant::now();
         let (mut link, _state_rx, mut out) = opened(now);
         link.on_text("noise", now + HANDSHAKE_MAX, &mut out);
-        assert!(matches!(out.parting(), Some(Parting::Close { code: 1008, .. })));
+        assert!(matches!(out.parting(), Some(Disconnect::Close { code: 1008, .. })));
     }
 
     #[test]

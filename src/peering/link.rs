@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 
 use super::handshake::Handshaking;
-use super::{Background, Backoff, Conversation, Host, Parting, commands, pump};
+use super::{Background, Backoff, Conversation, Disconnect, Host, commands, pump};
 use crate::transport::{self, Dial};
 
 /// A connection that was up this long counts as good: the next wait is the first one again.
@@ -188,10 +188,10 @@ impl<C: Conversation> Driver<C> {
             self.settings.backoff.reset();
         }
         match parting {
-            Parting::GiveUp { reason } => Err(reason),
-            Parting::Close { reason, .. } => self.down(reason),
-            Parting::Closed { code, reason } => self.down(format!("closed with {code} {reason}")),
-            Parting::Gone => self.down("the connection was lost".to_owned()),
+            Disconnect::GiveUp { reason } => Err(reason),
+            Disconnect::Close { reason, .. } => self.down(reason),
+            Disconnect::Closed { code, reason } => self.down(format!("closed with {code} {reason}")),
+            Disconnect::Gone => self.down("the connection was lost".to_owned()),
         }
     }
 

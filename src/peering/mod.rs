@@ -17,10 +17,10 @@ use std::time::Instant;
 use tokio::sync::mpsc;
 
 pub use backoff::Backoff;
-pub use endpoint::{Endpoint, Face, Mount, MountGate, Visit};
+pub use endpoint::{Endpoint, IncomingConnection, Mount, MountGate, MountKind};
 pub use host::{Background, Host};
 pub use link::{HANDSHAKE_MAX, Link, LinkDown, LinkSettings, LinkState, link};
-pub use pump::{Parting, pump};
+pub use pump::{Disconnect, pump};
 pub use requester::{PendingRecord, Requester};
 
 /// Commands that wait for a connection before its senders wait or are refused.
@@ -38,13 +38,13 @@ pub trait Conversation: Send + 'static {
     type Command: Send + 'static;
 
     /// The connection is up.
-    fn on_open(&mut self, now: Instant, out: &mut Out);
+    fn on_open(&mut self, now: Instant, out: &mut Outbox);
 
     /// A text came in.
-    fn on_text(&mut self, text: &str, now: Instant, out: &mut Out);
+    fn on_text(&mut self, text: &str, now: Instant, out: &mut Outbox);
 
     /// Somebody told it something.
-    fn on_command(&mut self, command: Self::Command, now: Instant, out: &mut Out);
+    fn on_command(&mut self, command: Self::Command, now: Instant, out: &mut Outbox);
 
     /// Whether the handshake of the protocol is complete, so that commands can be served. A link counts as up only
     /// then, and is closed if it takes longer than [`LinkSettings::handshake_max`].
@@ -58,15 +58,15 @@ pub trait Conversation: Send + 'static {
     }
 
     /// It is time.
-    fn on_wake(&mut self, _now: Instant, _out: &mut Out) {}
+    fn on_wake(&mut self, _now: Instant, _out: &mut Outbox) {}
 
     /// A binary frame came in.
-    fn on_binary(&mut self, _bytes: &[u8], _now: Instant, out: &mut Out) {
+    fn on_binary(&mut self, _bytes: &[u8], _now: Instant, out: &mut Outbox) {
         out.close(crate::transport::close_code::UNSUPPORTED, "only text frames are spoken here");
     }
 
     /// The connection is about to be closed by this side. What is sent here goes out before the close frame.
-    fn on_closing(&mut self, _parting: &Parting, _out: &mut Out) {}
+    fn on_closing(&mut self, _parting: &Disconnect, _out: &mut Outbox) {}
 
     /// The connection is gone. Whoever waits for an answer is told so here.
     fn on_end(&mut self, now: Instant);
@@ -74,12 +74,12 @@ pub trait Conversation: Send + 'static {
 
 /// What a conversation wants done.
 #[derive(Debug, Default)]
-pub struct Out {
+pub struct Outbox {
     texts: Vec<String>,
-    parting: Option<Parting>,
+    parting: Option<Disconnect>,
 }
 
-impl Out {
+impl Outbox {
     /// Sends a text.
     pub fn send(&mut self, text: String) {
         self.texts.push(text);
@@ -87,12 +87,12 @@ impl Out {
 
     /// Ends the connection after what was sent. The first to say so is heard.
     pub fn close(&mut self, code: u16, reason: impl Into<String>) {
-        self.parting.get_or_insert(Parting::Close { code, reason: reason.into() });
+        self.parting.get_or_insert(Disconnect::Close { code, reason: reason.into() });
     }
 
     /// Ends the connection for good: a link does not dial again.
     pub fn give_up(&mut self, reason: impl Into<String>) {
-        self.parting.get_or_insert(Parting::GiveUp { reason: reason.into() });
+        self.parting.get_or_insert(Disconnect::GiveUp { reason: reason.into() });
     }
 
     /// What was sent, in order. For the tests of a conversation.
@@ -101,7 +101,7 @@ impl Out {
     }
 
     /// How the connection is to end, if it is.
-    pub fn parting(&self) -> Option<&Parting> {
+    pub fn parting(&self) -> Option<&Disconnect> {
         self.parting.as_ref()
     }
 }

@@ -6,8 +6,8 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{Conversation, Out};
-use crate::transport::courier::{self, Undelivered};
+use super::{Conversation, Outbox};
+use crate::transport::write::{self, WriteError};
 use crate::transport::{Frame, Outgoing, Transport, TransportError, close_code};
 
 /// Inputs taken at one go before the output is flushed.
@@ -21,7 +21,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(75);
 
 /// How a connection ended, or is to end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Parting {
+pub enum Disconnect {
     /// With a close frame of ours.
     Close {
         /// Its code.
@@ -58,17 +58,17 @@ pub async fn pump<T: Transport, C: Conversation>(
     conversation: &mut C,
     commands_rx: &mut mpsc::Receiver<C::Command>,
     stop: &CancellationToken,
-) -> Parting {
+) -> Disconnect {
     let mut pump = Pump { transport, conversation, commands_rx, last_heard: Instant::now(), pinged: false };
     let parting = pump.run(stop).await;
     pump.conversation.on_end(Instant::now());
     match &parting {
-        Parting::Close { code, reason } => courier::close(pump.transport, *code, reason.clone()).await,
-        Parting::GiveUp { reason } => {
-            courier::close(pump.transport, close_code::NORMAL, reason.clone()).await;
+        Disconnect::Close { code, reason } => write::close(pump.transport, *code, reason.clone()).await,
+        Disconnect::GiveUp { reason } => {
+            write::close(pump.transport, close_code::NORMAL, reason.clone()).await;
         }
-        Parting::Closed { .. } => courier::flush_last(pump.transport).await,
-        Parting::Gone => {}
+        Disconnect::Closed { .. } => write::flush_last(pump.transport).await,
+        Disconnect::Gone => {}
     }
     parting
 }
@@ -82,8 +82,8 @@ struct Pump<'a, T, C: Conversation> {
 }
 
 impl<T: Transport, C: Conversation> Pump<'_, T, C> {
-    async fn run(&mut self, stop: &CancellationToken) -> Parting {
-        let mut out = Out::default();
+    async fn run(&mut self, stop: &CancellationToken) -> Disconnect {
+        let mut out = Outbox::default();
         self.conversation.on_open(Instant::now(), &mut out);
         loop {
             if let Err(parting) = self.deliver(&mut out).await {
@@ -93,14 +93,14 @@ impl<T: Transport, C: Conversation> Pump<'_, T, C> {
             if let Err(parting) = self.act(input, &mut out) {
                 // What was answered before is still delivered.
                 let _ = self.feed(&mut out).await;
-                courier::flush_last(self.transport).await;
+                write::flush_last(self.transport).await;
                 return parting;
             }
         }
     }
 
     /// Acts on one input and on all others that are ready.
-    fn act(&mut self, input: Input<C::Command>, out: &mut Out) -> Result<(), Parting> {
+    fn act(&mut self, input: Input<C::Command>, out: &mut Outbox) -> Result<(), Disconnect> {
         self.take(input, out)?;
         for _ in 0..INPUTS_PER_ROUND_MAX {
             let ready = if let Ok(command) = self.commands_rx.try_recv() {
@@ -118,7 +118,7 @@ impl<T: Transport, C: Conversation> Pump<'_, T, C> {
         Ok(())
     }
 
-    fn take(&mut self, input: Input<C::Command>, out: &mut Out) -> Result<(), Parting> {
+    fn take(&mut self, input: Input<C::Command>, out: &mut Outbox) -> Result<(), Disconnect> {
         let now = Instant::now();
         match input {
             Input::Command(command) => self.conversation.on_command(command, now, out),
@@ -133,8 +133,8 @@ impl<T: Transport, C: Conversation> Pump<'_, T, C> {
         &mut self,
         frame: Option<Result<Frame, TransportError>>,
         now: Instant,
-        out: &mut Out,
-    ) -> Result<(), Parting> {
+        out: &mut Outbox,
+    ) -> Result<(), Disconnect> {
         self.last_heard = now;
         self.pinged = false;
         match frame {
@@ -142,22 +142,22 @@ impl<T: Transport, C: Conversation> Pump<'_, T, C> {
             Some(Ok(Frame::Binary(bytes))) => self.conversation.on_binary(&bytes, now, out),
             Some(Ok(Frame::Alive)) => {}
             Some(Ok(Frame::TooLong)) => out.close(close_code::TOO_LONG, "the message is too long"),
-            Some(Ok(Frame::Closed { code, reason })) => return Err(Parting::Closed { code, reason }),
+            Some(Ok(Frame::Closed { code, reason })) => return Err(Disconnect::Closed { code, reason }),
             Some(Err(error)) => match error.close_code() {
                 Some(code) => out.close(code, error.to_string()),
-                None => return Err(Parting::Gone),
+                None => return Err(Disconnect::Gone),
             },
-            None => return Err(Parting::Gone),
+            None => return Err(Disconnect::Gone),
         }
         Ok(())
     }
 
-    fn on_wake(&mut self, now: Instant, out: &mut Out) -> Result<(), Parting> {
+    fn on_wake(&mut self, now: Instant, out: &mut Outbox) -> Result<(), Disconnect> {
         if self.conversation.wake_at().is_some_and(|at| at <= now) {
             self.conversation.on_wake(now, out);
         }
         if now >= self.last_heard + SILENCE_MAX {
-            return Err(Parting::Close { code: 1008, reason: "no sign of life".to_owned() });
+            return Err(Disconnect::Close { code: 1008, reason: "no sign of life".to_owned() });
         }
         Ok(())
     }
@@ -175,14 +175,14 @@ impl<T: Transport, C: Conversation> Pump<'_, T, C> {
         }
     }
 
-    async fn feed(&mut self, out: &mut Out) -> Result<(), Undelivered> {
+    async fn feed(&mut self, out: &mut Outbox) -> Result<(), WriteError> {
         for text in out.take_texts() {
-            courier::feed(self.transport, Outgoing::Text(text)).await?;
+            write::feed(self.transport, Outgoing::Text(text)).await?;
         }
         Ok(())
     }
 
-    async fn deliver(&mut self, out: &mut Out) -> Result<(), Parting> {
+    async fn deliver(&mut self, out: &mut Outbox) -> Result<(), Disconnect> {
         if let Some(parting) = out.parting.clone() {
             self.conversation.on_closing(&parting, out);
         }
@@ -190,16 +190,16 @@ impl<T: Transport, C: Conversation> Pump<'_, T, C> {
             self.feed(out).await?;
             if !self.pinged && Instant::now() >= self.last_heard + PING_AFTER {
                 self.pinged = true;
-                courier::feed(self.transport, Outgoing::Ping).await?;
+                write::feed(self.transport, Outgoing::Ping).await?;
             }
-            courier::flush(self.transport).await
+            write::flush(self.transport).await
         };
         match delivered.await {
             Ok(()) => out.parting.take().map_or(Ok(()), Err),
             // A peer that has left before our last frames does not change how the connection was to end.
-            Err(Undelivered::Gone) => Err(out.parting.take().unwrap_or(Parting::Gone)),
-            Err(Undelivered::TooSlow) => {
-                Err(Parting::Close { code: 1013, reason: "the connection reads too slowly".to_owned() })
+            Err(WriteError::Gone) => Err(out.parting.take().unwrap_or(Disconnect::Gone)),
+            Err(WriteError::TooSlow) => {
+                Err(Disconnect::Close { code: 1013, reason: "the connection reads too slowly".to_owned() })
             }
         }
     }

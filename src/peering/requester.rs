@@ -8,7 +8,7 @@ use crate::observe::audit::{Audit, Event};
 
 /// The principal behind a request, and the log that its actions go to. Cheap to clone.
 ///
-/// A WebSocket endpoint gets it in [`Visit`](super::Visit); a plain HTTP route finds it in the request's extensions.
+/// A WebSocket endpoint gets it in [`IncomingConnection`](super::IncomingConnection); a plain HTTP route finds it in the request's extensions.
 #[derive(Debug, Clone)]
 pub struct Requester {
     /// Whose token came with the request.

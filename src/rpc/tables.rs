@@ -21,7 +21,7 @@ pub struct Full;
 
 /// What an answer from the peer turns out to be.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Answer<T> {
+pub enum ResponseMatch<T> {
     /// Somebody waits for it.
     Expected(T),
     /// We never sent that id.
@@ -32,7 +32,7 @@ pub enum Answer<T> {
     Stale,
 }
 
-impl<T> Answer<T> {
+impl<T> ResponseMatch<T> {
     /// The name under which ignored answers are counted; `None` for an expected one.
     pub fn stray(&self) -> Option<&'static str> {
         match self {
@@ -71,14 +71,14 @@ impl<T> Outbound<T> {
     }
 
     /// An answer came.
-    pub fn settle(&mut self, id: &Id) -> Answer<T> {
+    pub fn settle(&mut self, id: &Id) -> ResponseMatch<T> {
         let Some(id) = id.as_u64().filter(|id| (1..self.next).contains(id)) else {
-            return Answer::Unknown;
+            return ResponseMatch::Unknown;
         };
         match self.waiting.remove(&id) {
-            Some(waiter) => Answer::Expected(waiter),
-            None if self.abandoned.contains(&id) => Answer::Stale,
-            None => Answer::Duplicate,
+            Some(waiter) => ResponseMatch::Expected(waiter),
+            None if self.abandoned.contains(&id) => ResponseMatch::Stale,
+            None => ResponseMatch::Duplicate,
         }
     }
 
@@ -168,8 +168,8 @@ mod tests {
     fn second_answer_is_a_duplicate() {
         let mut table = Outbound::new(4);
         assert_eq!(table.open("a"), Ok(OurId(1)));
-        assert_eq!(table.settle(&id(1)), Answer::Expected("a"));
-        assert_eq!(table.settle(&id(1)), Answer::Duplicate);
+        assert_eq!(table.settle(&id(1)), ResponseMatch::Expected("a"));
+        assert_eq!(table.settle(&id(1)), ResponseMatch::Duplicate);
     }
 
     #[test]
@@ -178,9 +178,9 @@ mod tests {
         let one = table.open("a").unwrap();
         assert_eq!(table.abandon(one), Some("a"));
         assert_eq!(table.abandon(one), None);
-        assert_eq!(table.settle(&id(1)), Answer::Stale);
-        assert_eq!(table.settle(&id(2)), Answer::Unknown);
-        assert_eq!(table.settle(&Id::Text("1".into())), Answer::Unknown);
+        assert_eq!(table.settle(&id(1)), ResponseMatch::Stale);
+        assert_eq!(table.settle(&id(2)), ResponseMatch::Unknown);
+        assert_eq!(table.settle(&Id::Text("1".into())), ResponseMatch::Unknown);
     }
 
     #[test]
@@ -221,10 +221,10 @@ mod tests {
                         prop_assert!(!settled.contains(&number) && given_up.insert(number));
                     },
                     _ => match table.settle(&id(number)) {
-                        Answer::Expected(()) => prop_assert!(!given_up.contains(&number) && settled.insert(number)),
-                        Answer::Unknown => prop_assert!(number > issued),
-                        Answer::Duplicate => prop_assert!(settled.contains(&number)),
-                        Answer::Stale => prop_assert!(given_up.contains(&number)),
+                        ResponseMatch::Expected(()) => prop_assert!(!given_up.contains(&number) && settled.insert(number)),
+                        ResponseMatch::Unknown => prop_assert!(number > issued),
+                        ResponseMatch::Duplicate => prop_assert!(settled.contains(&number)),
+                        ResponseMatch::Stale => prop_assert!(given_up.contains(&number)),
                     },
                 }
             }

@@ -2,6 +2,7 @@
 //!
 //! The only place that names `rquickjs`; no JavaScript value leaves it.
 
+mod context_pool;
 mod engine;
 mod fair;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -19,7 +20,6 @@ pub mod shard;
 mod slice;
 mod slices;
 mod source;
-mod spare;
 mod stack;
 mod thrown;
 mod total;

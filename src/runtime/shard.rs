@@ -20,9 +20,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::poll_counter::PollCounter;
 use super::session::Inbox;
-use super::{heap, slice, spare};
+use super::{context_pool, heap, slice};
+use crate::protocol::boundary::Closing;
 use crate::quota::Account;
-use crate::scomp::link::Closing;
 
 /// Jobs that wait for a shard: connections accepted while it runs a slice.
 const JOBS_QUEUED_MAX: usize = 4096;
@@ -312,7 +312,7 @@ fn serve(shard: Shard, mut jobs_rx: mpsc::Receiver<Job>) {
         end_sessions(&state).await;
     });
     drop(local);
-    spare::clear();
+    context_pool::clear();
     heap::give_back();
     // Without waiting for blocking work, such as the read of a file, that its tasks have started.
     runtime.shutdown_background();

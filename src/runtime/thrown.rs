@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::guest::{Guest, Holder, kit_function};
 use super::source::Positions;
 use super::value::Tree;
-use crate::binding::search::closest;
+use crate::catalog::search::closest;
 use crate::rpc::{ErrorObject, Kind};
 
 /// Causes of causes that are reported.

@@ -13,14 +13,14 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use crate::binding::Principal;
 use crate::budget::{Charge, ConnectionBudget, Purpose};
 use crate::observe;
+use crate::protocol::boundary::{SessionCommand, SessionEvent};
+use crate::protocol::peer::{Effect, Peer};
+use crate::protocol::shape::tree_bytes;
 use crate::quota::QuotaExceeded;
 use crate::rpc::{ErrorObject, Kind};
 use crate::runtime::Inbox;
-use crate::scomp::link::{SessionCommand, SessionEvent};
-use crate::scomp::peer::{Effect, Peer};
-use crate::scomp::shape::tree_bytes;
-use crate::session::{Directory, Hold};
-use crate::transport::courier::{self, Undelivered};
+use crate::sessions::{Directory, SessionLease};
+use crate::transport::write::{self, WriteError};
 use crate::transport::{Frame, Outgoing, Transport, TransportError, close_code};
 
 /// Frames taken in at one go before the session's answers are looked at.
@@ -31,7 +31,7 @@ const BUDGET_RETRY_MS: u64 = 100;
 
 /// Time limits of a connection; `None` where the transport has no such thing.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub struct Timeouts {
     /// How long the handshake may take.
     pub handshake: Option<Duration>,
     /// After how much silence the peer is asked for a sign of life.
@@ -41,10 +41,10 @@ pub struct Patience {
 }
 
 /// What a connection needs to know.
-pub(crate) struct Terms {
+pub(crate) struct ConnectionConfig {
     pub(crate) directory: Arc<Directory>,
     pub(crate) principal: Arc<Principal>,
-    pub(crate) patience: Patience,
+    pub(crate) timeouts: Timeouts,
     pub(crate) stop: CancellationToken,
     /// Whether the end of input is only that: what was asked before is still answered.
     pub(crate) finishes: bool,
@@ -68,13 +68,13 @@ enum Input {
 struct Connection<T> {
     transport: T,
     peer: Peer,
-    terms: Terms,
+    config: ConnectionConfig,
     /// Kept from one input to the next, as is the alarm: to register both anew for every message would cost more than
     /// to read it.
     stopped: Pin<Box<WaitForCancellationFutureOwned>>,
     /// Rings when patience may be at its end. It is set again only for an earlier time, or when it has rung too early.
     alarm: Option<Pin<Box<Sleep>>>,
-    hold: Option<Hold>,
+    lease: Option<SessionLease>,
     /// Whether the client has been heard since its handshake.
     confirmed: (bool, bool),
     /// Whether the text at hand is one too many.
@@ -88,15 +88,15 @@ struct Connection<T> {
 }
 
 /// Serves a connection to its end. Only on a shard.
-pub(crate) async fn drive<T: Transport>(transport: T, terms: Terms) {
-    let requests_open_max = terms.directory.limits().requests_open_max;
+pub(crate) async fn drive<T: Transport>(transport: T, config: ConnectionConfig) {
+    let requests_open_max = config.directory.limits().requests_open_max;
     let mut connection = Connection {
         transport,
         peer: Peer::new(requests_open_max),
-        stopped: Box::pin(terms.stop.clone().cancelled_owned()),
+        stopped: Box::pin(config.stop.clone().cancelled_owned()),
         alarm: None,
-        terms,
-        hold: None,
+        config,
+        lease: None,
         confirmed: (false, false),
         over_quota: None,
         text_bytes: 0,
@@ -105,13 +105,13 @@ pub(crate) async fn drive<T: Transport>(transport: T, terms: Terms) {
         input_ended: false,
     };
     let end = connection.serve().await;
-    if let Some(hold) = connection.hold.take() {
-        connection.terms.directory.release(&hold).await;
+    if let Some(lease) = connection.lease.take() {
+        connection.config.directory.release(&lease).await;
     }
     if let End::Close(code, reason) = end {
         observe::closed(code);
         tracing::info!(code, reason, "closing the connection");
-        courier::close(&mut connection.transport, code, reason).await;
+        write::close(&mut connection.transport, code, reason).await;
     }
 }
 
@@ -121,10 +121,10 @@ impl<T: Transport> Connection<T> {
             let input = self.next_input().await;
             if let Err(end) = self.act(input).await {
                 // What was answered before is still delivered.
-                courier::flush_last(&mut self.transport).await;
+                write::flush_last(&mut self.transport).await;
                 return end;
             }
-            if let Err(undelivered) = courier::flush(&mut self.transport).await {
+            if let Err(undelivered) = write::flush(&mut self.transport).await {
                 return undelivered.into();
             }
             if self.input_ended {
@@ -148,8 +148,8 @@ impl<T: Transport> Connection<T> {
             let may_read = self.may_read();
             self.set_alarm();
             let events = async {
-                match &mut self.hold {
-                    Some(hold) => hold.events.recv().await,
+                match &mut self.lease {
+                    Some(lease) => lease.events.recv().await,
                     None => std::future::pending().await,
                 }
             };
@@ -164,7 +164,7 @@ impl<T: Transport> Connection<T> {
                 () = &mut self.stopped => return Input::Stop,
                 event = events => return Input::Event(event),
                 frame = self.transport.next(), if !self.input_ended && may_read => return Input::Frame(frame),
-                () = self.terms.budget.wait_for_room(), if !may_read => {
+                () = self.config.budget.wait_for_room(), if !may_read => {
                     // Nothing was read, so nothing can be said of how long the client was silent.
                     self.last_heard = Instant::now();
                     continue;
@@ -179,7 +179,7 @@ impl<T: Transport> Connection<T> {
     }
 
     fn may_read(&self) -> bool {
-        let budget = &self.terms.budget;
+        let budget = &self.config.budget;
         budget.set_awaits_answers(self.peer.awaits_answers());
         budget.may_read()
     }
@@ -212,7 +212,7 @@ impl<T: Transport> Connection<T> {
                 None => break,
             }
         }
-        while let Some(event) = self.hold.as_mut().and_then(|hold| hold.events.try_recv()) {
+        while let Some(event) = self.lease.as_mut().and_then(|lease| lease.events.try_recv()) {
             self.on_event(Some(event)).await?;
         }
         Ok(())
@@ -223,7 +223,7 @@ impl<T: Transport> Connection<T> {
         self.pinged = false;
         match frame {
             Some(Ok(Frame::Text(text))) => {
-                self.over_quota = self.terms.principal.account.count_message(std::time::Instant::now).err();
+                self.over_quota = self.config.principal.account.count_message(std::time::Instant::now).err();
                 self.text_bytes = text.len();
                 let effect = self.peer.on_text(text.as_str());
                 // What is left of it is in the effect; both together would be two copies.
@@ -238,10 +238,10 @@ impl<T: Transport> Connection<T> {
                 Err(End::Close(close_code::UNSUPPORTED, "only text frames are spoken here".to_owned()))
             }
             Some(Ok(Frame::TooLong)) => {
-                let max = self.terms.directory.limits().message_bytes_max;
+                let max = self.config.directory.limits().message_bytes_max;
                 Err(End::Close(close_code::TOO_LONG, format!("a message may have {max} bytes")))
             }
-            None if self.terms.finishes => {
+            None if self.config.finishes => {
                 self.input_ended = true;
                 Ok(())
             }
@@ -281,13 +281,13 @@ impl<T: Transport> Connection<T> {
             Effect::Handshake { request, params } => {
                 let outcome = match self.over_quota.take() {
                     Some(exceeded) => Err(refusal(exceeded)),
-                    None => self.terms.directory.open(&self.terms.principal, params).await,
+                    None => self.config.directory.open(&self.config.principal, params).await,
                 };
                 let text = match &outcome {
-                    Ok(hold) => self.peer.on_handshake(&request, Ok(&hold.welcome)),
+                    Ok(lease) => self.peer.on_handshake(&request, Ok(&lease.handshake_result)),
                     Err(error) => self.peer.on_handshake::<()>(&request, Err(error)),
                 };
-                self.hold = outcome.ok();
+                self.lease = outcome.ok();
                 self.send(Outgoing::Text(text)).await
             }
             Effect::Ignored(what) => {
@@ -307,7 +307,7 @@ impl<T: Transport> Connection<T> {
         };
         let error = match self.over_quota.take() {
             Some(exceeded) => refusal(exceeded),
-            None if self.peer.awaits_answers() && self.terms.budget.is_over(Purpose::Request) => {
+            None if self.peer.awaits_answers() && self.config.budget.is_over(Purpose::Request) => {
                 out_of_budget()
             }
             None => return None,
@@ -332,36 +332,36 @@ impl<T: Transport> Connection<T> {
                 (Purpose::Answer, text_bytes + error.data.as_ref().map_or(0, tree_bytes))
             }
         };
-        self.terms.budget.charge(purpose, bytes)
+        self.config.budget.charge(purpose, bytes)
     }
 
     async fn pass_on(&mut self, command: SessionCommand, charge: Charge) {
-        let Some(hold) = &self.hold else { return };
+        let Some(lease) = &self.lease else { return };
         let is_eval = matches!(command, SessionCommand::Eval { .. });
         if self.confirmed != (true, self.confirmed.1 | is_eval) {
-            self.terms.directory.confirm(hold, is_eval);
+            self.config.directory.confirm(lease, is_eval);
             self.confirmed = (true, self.confirmed.1 | is_eval);
         }
         let sent: Result<(), ErrorObject> =
-            hold.handle.send(Inbox::Command(hold.connection, command, charge)).await;
+            lease.handle.send(Inbox::Command(lease.connection, command, charge)).await;
         // A session that is gone ends the connection through its closed events.
         drop(sent);
     }
 
     fn next_patience(&self) -> Option<Instant> {
-        let patience = &self.terms.patience;
-        let handshake = patience.handshake.filter(|_| self.hold.is_none());
-        let silence = if self.pinged { patience.idle_max } else { patience.ping_after };
+        let timeouts = &self.config.timeouts;
+        let handshake = timeouts.handshake.filter(|_| self.lease.is_none());
+        let silence = if self.pinged { timeouts.idle_max } else { timeouts.ping_after };
         [handshake, silence].into_iter().flatten().min().map(|wait| self.last_heard + wait)
     }
 
     async fn on_silence(&mut self) -> Result<(), End> {
         // Silence means nothing while the client is not read.
-        if self.terms.budget.is_held_back() || !self.may_read() {
+        if self.config.budget.is_held_back() || !self.may_read() {
             self.last_heard = Instant::now();
             return Ok(());
         }
-        if self.hold.is_none() && self.terms.patience.handshake.is_some() {
+        if self.lease.is_none() && self.config.timeouts.handshake.is_some() {
             return Err(End::Close(1008, "no handshake came".to_owned()));
         }
         if self.pinged {
@@ -372,15 +372,15 @@ impl<T: Transport> Connection<T> {
     }
 
     async fn send(&mut self, out: Outgoing) -> Result<(), End> {
-        courier::feed(&mut self.transport, out).await.map_err(End::from)
+        write::feed(&mut self.transport, out).await.map_err(End::from)
     }
 }
 
-impl From<Undelivered> for End {
-    fn from(undelivered: Undelivered) -> Self {
+impl From<WriteError> for End {
+    fn from(undelivered: WriteError) -> Self {
         match undelivered {
-            Undelivered::Gone => Self::Gone,
-            Undelivered::TooSlow => Self::Close(1013, "the connection reads too slowly".to_owned()),
+            WriteError::Gone => Self::Gone,
+            WriteError::TooSlow => Self::Close(1013, "the connection reads too slowly".to_owned()),
         }
     }
 }

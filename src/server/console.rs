@@ -19,7 +19,7 @@ use axum::routing::get;
 use serde_json::json;
 
 use super::{ServerState, http};
-use crate::session::ListScope;
+use crate::sessions::ListScope;
 
 /// Sessions in one answer. More than a person reads, few enough that asking each of them stays cheap.
 const SESSIONS_LISTED_MAX: usize = 200;

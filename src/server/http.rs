@@ -12,7 +12,7 @@ use axum::routing::get;
 use tracing::Instrument as _;
 
 use super::ServerState;
-use super::connection::{self, Terms};
+use super::connection::{self, ConnectionConfig};
 use super::gate::Refusal;
 use super::{console, metrics, mounts, upgrade};
 use crate::binding::{MissingRole, Principal, Role};
@@ -104,17 +104,17 @@ async fn scomp(State(state): State<Arc<ServerState>>, request: Request<Body>) ->
     let sizes = MessageSizes::both(state.directory.limits().message_bytes_max);
     let budget = state.connection_budget();
     upgrade::accept(request, Some(SUBPROTOCOL), sizes, Arc::clone(&budget), move |socket, placed| {
-        let terms = Terms {
+        let config = ConnectionConfig {
             directory: Arc::clone(&state.directory),
             principal,
-            patience: state.patience,
+            timeouts: state.timeouts,
             stop: state.stop.clone(),
             finishes: false,
             budget,
         };
         let span = tracing::info_span!("connection", number = state.connections.next_number());
         let drive = async move {
-            connection::drive(socket, terms).await;
+            connection::drive(socket, config).await;
             drop(placed);
         };
         state.tasks.spawn_local(drive.instrument(span));

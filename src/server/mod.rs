@@ -38,22 +38,23 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
-pub use connection::Patience;
+pub use connection::Timeouts;
 pub use gate::{Gate, GateError};
 pub use services::{Service, ServiceState, Services};
 pub use start::{StartError, check_policies};
 pub use tls::{Tls, TlsError};
 
-use crate::binding::loader::Loaded;
-use crate::binding::{BindingError, Call, Package, PackageError, Principal, Registry};
+use crate::binding::{BindingError, Call, Principal, Registry};
 use crate::budget::ServerBudget;
 use crate::limits::Limits;
 use crate::observe;
 use crate::observe::audit::Audit;
-use crate::session::{Directory, SessionSettings};
+use crate::package::loader::Loaded;
+use crate::package::{Package, PackageError};
+use crate::sessions::{Directory, SessionSettings};
 use crate::transport::{self, PairEnd, Transport, pair};
 use capacity::{Connections, Placed, Trimmer};
-use connection::Terms;
+use connection::ConnectionConfig;
 use mounts::Additions;
 use settings::ServerSettings;
 pub use shards::SHARDS_MAX;
@@ -80,7 +81,7 @@ pub(crate) struct ServerState {
     pub(crate) bodies: Semaphore,
     pub(crate) tls: Option<Tls>,
     pub(crate) gate: Gate,
-    pub(crate) patience: Patience,
+    pub(crate) timeouts: Timeouts,
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
     pub(crate) services: Services,
@@ -106,7 +107,7 @@ pub struct ServerBuilder {
     tls: Option<Tls>,
     audit: Audit,
     settings: ServerSettings,
-    patience: Patience,
+    timeouts: Timeouts,
     additions: Additions,
 }
 
@@ -125,7 +126,7 @@ impl Server {
             audit: Audit::default(),
             settings: ServerSettings::default(),
             additions: Additions::default(),
-            patience: Patience {
+            timeouts: Timeouts {
                 handshake: Some(Duration::from_secs(30)),
                 ping_after: Some(Duration::from_secs(30)),
                 idle_max: Some(Duration::from_secs(75)),
@@ -138,11 +139,11 @@ impl Server {
         let router = http::router(Arc::clone(&self.state));
         tokio::select! {
             served = self.accept(listener, router) => served,
-            () = self.keep_house() => Ok(()),
+            () = self.run_maintenance() => Ok(()),
         }
     }
 
-    async fn keep_house(&self) {
+    async fn run_maintenance(&self) {
         let mut expire = tokio::time::interval(EXPIRE_EVERY);
         let mut trimmer = Trimmer::new(Instant::now());
         loop {
@@ -221,11 +222,11 @@ impl Server {
         finishes: bool,
     ) -> io::Result<()> {
         let shard = self.shards.least_loaded().ok_or_else(|| io::Error::other("no shard"))?;
-        let patience = Patience { handshake: None, ping_after: None, idle_max: None };
-        let terms = Terms {
+        let timeouts = Timeouts { handshake: None, ping_after: None, idle_max: None };
+        let config = ConnectionConfig {
             directory: Arc::clone(&self.state.directory),
             principal,
-            patience,
+            timeouts,
             stop: self.state.stop.clone(),
             finishes,
             budget: self.state.connection_budget(),
@@ -235,7 +236,7 @@ impl Server {
         let tasks = self.state.tasks.clone();
         let is_taken = shard.run(move || {
             tasks.spawn_local(async move {
-                connection::drive(transport, terms).await;
+                connection::drive(transport, config).await;
                 drop((weight, done_tx));
             });
         });
@@ -417,7 +418,7 @@ impl ServerBuilder {
             bodies: Semaphore::new(mounts::HTTP_BODIES_MAX),
             tls: self.tls,
             gate: self.gate,
-            patience: self.patience,
+            timeouts: self.timeouts,
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
             services: Services::default(),

@@ -22,10 +22,12 @@ use tracing::Instrument as _;
 use super::gate::Refusal;
 use super::{PAIR_FRAMES_MAX, Server, ServerState, http, upgrade};
 use crate::binding::Policy;
-use crate::binding::loader::CommandPackage;
 use crate::budget::ConnectionBudget;
 use crate::observe;
-use crate::peering::{Background, Endpoint, Face, Host, Mount, MountGate, Requester, Visit};
+use crate::package::loader::CommandPackage;
+use crate::peering::{
+    Background, Endpoint, Host, IncomingConnection, Mount, MountGate, MountKind, Requester,
+};
 use crate::transport::{MessageSizes, pair};
 
 /// HTTP requests with a body that packages serve at a time. The largest body that one takes has 10 MiB.
@@ -107,7 +109,7 @@ pub(super) fn router(state: &Arc<ServerState>, listen: Option<&str>) -> Router {
     // The root of the server's own port is shared, see `at_root`.
     let here = here.filter(|mount| listen.is_some() || mount.path != ROOT);
     here.fold(Router::new(), |router, mount| match &mount.face {
-        Face::WebSocket(endpoint) => {
+        MountKind::WebSocket(endpoint) => {
             let (state, endpoint, rule) = (Arc::clone(state), Arc::clone(endpoint), EntryRule::of(mount));
             let serve = move |request: Request| {
                 let answer = accept(&state, &endpoint, rule, request);
@@ -115,7 +117,7 @@ pub(super) fn router(state: &Arc<ServerState>, listen: Option<&str>) -> Router {
             };
             router.route(&mount.path, any(serve))
         }
-        Face::Http(pages) => {
+        MountKind::Http(pages) => {
             let checked = (Arc::clone(state), EntryRule::of(mount));
             router.merge(pages.clone().layer(middleware::from_fn_with_state(checked, check)))
         }
@@ -130,8 +132,8 @@ pub(super) fn at_root(
     let at_root = state.additions.mounts.iter().filter(|mount| mount.listen.is_none() && mount.path == ROOT);
     let (endpoint, rule) = at_root
         .filter_map(|mount| match &mount.face {
-            Face::WebSocket(endpoint) => Some((Arc::clone(endpoint), EntryRule::of(mount))),
-            Face::Http(_) => None,
+            MountKind::WebSocket(endpoint) => Some((Arc::clone(endpoint), EntryRule::of(mount))),
+            MountKind::Http(_) => None,
         })
         .find(|(endpoint, _)| {
             endpoint.subprotocol().is_some_and(|name| upgrade::offered(headers, name).is_some())
@@ -217,7 +219,8 @@ fn accept(
     let budget = ConnectionBudget::new(&state.budget, usize::MAX, sizes.read_bytes_max);
     upgrade::accept(request, subprotocol, sizes, budget, move |socket, placed| {
         let stop = state.stop.clone();
-        let visit = Visit { transport: Box::new(socket), principal, audit, query, headers, stop };
+        let visit =
+            IncomingConnection { transport: Box::new(socket), principal, audit, query, headers, stop };
         let serve = async move {
             endpoint.serve(visit).await;
             drop(placed);

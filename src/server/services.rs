@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Server;
 use crate::client::{Client, ClientError};
-use crate::scomp::methods::EvalParams;
+use crate::protocol::methods::EvalParams;
 
 /// First wait before a service is started again.
 const RESTART_WAIT_MIN: Duration = Duration::from_millis(200);

@@ -3,8 +3,9 @@
 use std::io;
 
 use super::Gate;
-use crate::binding::{PackageError, Policy, PolicyNames, Registry, UnknownName};
+use crate::binding::{Policy, PolicyNames, Registry, UnknownName};
 use crate::limits::{LimitsError, SettingsError};
+use crate::package::PackageError;
 
 /// Why a server could not be made.
 #[derive(Debug, thiserror::Error)]

@@ -4,12 +4,12 @@
 //! driver is written once, can feed several frames before it flushes, and can be tested over [`pair()`]. A transport
 //! reports what came in and judges nothing: which close code answers a frame is the driver's decision.
 
-pub mod courier;
 mod metered;
 mod pair;
 mod stdio;
 mod text;
 mod websocket;
+pub mod write;
 
 use std::io;
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use futures_util::{SinkExt as _, StreamExt as _};
 use scomp::quota::Quotas;
 use scomp::server::Server;
-use scomp::session::SessionSettings;
+use scomp::sessions::SessionSettings;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;

@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
-use scomp::binding::{BindingLimits, Package, handler};
+use scomp::binding::{BindingLimits, handler};
 use scomp::client::{Client, ClientError};
+use scomp::package::Package;
+use scomp::protocol::declaration::Declaration;
 use scomp::quota::Quotas;
-use scomp::scomp::declaration::Declaration;
 use scomp::server::settings::{AuthSettings, OriginSettings, TokenSettings};
 use scomp::server::{Gate, Server, ServerBuilder};
 use serde_json::Value;

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use scomp::client::{Client, ClientError};
 use scomp::limits::Limits;
+use scomp::protocol::methods::EvalParams;
 use scomp::quota::Quotas;
-use scomp::scomp::methods::EvalParams;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 

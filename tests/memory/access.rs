@@ -165,8 +165,9 @@ async fn settings_without_any_check_are_refused() {
         json!({"access": {"did:key:zX": {"read": [""]}}}),
     ] {
         let folder = folder(config.clone());
-        let environment = scomp::binding::loader::environment();
-        let loaded = scomp::binding::loader::load(folder.path(), &environment).await;
+        let environment = scomp::package::loader::environment();
+        let loaded =
+            scomp::package::loader::load(folder.path(), &environment, scomp::bindings::BUILT_IN).await;
         assert!(loaded.is_err(), "{config}");
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use scomp::limits::Limits;
-use scomp::session::SessionSettings;
+use scomp::sessions::SessionSettings;
 use serde_json::{Value, json};
 
 use crate::client::{Client, Owed};

@@ -4,12 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use scomp::binding::{BindingLimits, Package, Roles, handler};
+use scomp::binding::{BindingLimits, Roles, handler};
 use scomp::client::ClientError;
 use scomp::limits::Limits;
+use scomp::package::Package;
+use scomp::protocol::declaration::Declaration;
+use scomp::protocol::methods::EvalParams;
 use scomp::quota::Quotas;
-use scomp::scomp::declaration::Declaration;
-use scomp::scomp::methods::EvalParams;
 use scomp::server::settings::TokenSettings;
 use serde_json::Value;
 

@@ -2,8 +2,8 @@
 
 use scomp::client::Client;
 use scomp::limits::Limits;
+use scomp::protocol::methods::EvalParams;
 use scomp::quota::Quotas;
-use scomp::scomp::methods::EvalParams;
 
 use crate::harness::{builder, connect, gate, start};
 

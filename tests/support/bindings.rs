@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use scomp::binding::{BindingError, BindingLimits, Call, FunctionRef, Handler, Package, handler};
+use scomp::binding::{BindingError, BindingLimits, Call, FunctionRef, Handler, handler};
+use scomp::package::Package;
+use scomp::protocol::declaration::Declaration;
 use scomp::rpc::Kind;
-use scomp::scomp::declaration::Declaration;
 use serde_json::{Value, json};
 
 /// All of them.

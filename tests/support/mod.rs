@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use scomp::limits::Limits;
 use scomp::server::{Server, ServerBuilder};
-use scomp::session::SessionSettings;
+use scomp::sessions::SessionSettings;
 use tokio::net::TcpListener;
 
 pub use folder::Folder;
@@ -83,14 +83,14 @@ impl Running {
 
     /// The same with something more in the environment that configurations are filled from.
     pub async fn folder_with<const N: usize>(folder: &Path, variables: [(&str, &str); N]) -> Self {
-        let mut environment = scomp::binding::loader::environment();
+        let mut environment = scomp::package::loader::environment();
         environment.extend(variables.map(|(name, value)| (name.to_owned(), value.to_owned())));
         Self::loaded(folder, environment, |builder| builder).await
     }
 
     /// The same with tokens, an audit log, or whatever else `set_up` adds to the server.
     pub async fn folder_and(folder: &Path, set_up: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Self {
-        Self::loaded(folder, scomp::binding::loader::environment(), set_up).await
+        Self::loaded(folder, scomp::package::loader::environment(), set_up).await
     }
 
     async fn loaded(
@@ -98,7 +98,8 @@ impl Running {
         environment: HashMap<String, String>,
         set_up: impl FnOnce(ServerBuilder) -> ServerBuilder,
     ) -> Self {
-        let loaded = scomp::binding::loader::load(folder, &environment).await.unwrap();
+        let loaded =
+            scomp::package::loader::load(folder, &environment, scomp::bindings::BUILT_IN).await.unwrap();
         let services = loaded.services.clone();
         let server = set_up(Server::builder().loaded(loaded).shards(2)).build().unwrap();
         server.start(services);

@@ -21,8 +21,13 @@ impl Running {
         let tokens = principals.iter().map(|name| TokenSettings::of_token(*name, &token_of(name)));
         let auth = AuthSettings { tokens: tokens.collect(), file: None };
         let gate = Gate::new(&auth, OriginSettings::default(), &Quotas::default()).unwrap();
-        let loaded =
-            scomp::binding::loader::load(folder, &scomp::binding::loader::environment()).await.unwrap();
+        let loaded = scomp::package::loader::load(
+            folder,
+            &scomp::package::loader::environment(),
+            scomp::bindings::BUILT_IN,
+        )
+        .await
+        .unwrap();
         let services = loaded.services.clone();
         let server = Server::builder().loaded(loaded).gate(gate).shards(2).build().unwrap();
         server.start(services);

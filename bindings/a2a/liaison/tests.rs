@@ -9,12 +9,12 @@ use super::*;
 
 struct Desk {
     liaison: Liaison,
-    out: Out,
+    out: Outbox,
 }
 
 impl Desk {
     fn new() -> Self {
-        let mut desk = Self { liaison: Liaison::new("far".to_owned(), None), out: Out::default() };
+        let mut desk = Self { liaison: Liaison::new("far".to_owned(), None), out: Outbox::default() };
         desk.open();
         desk.out.take_texts();
         desk
@@ -211,14 +211,14 @@ fn a_gateway_that_owes_too_many_answers_is_asked_no_more() {
 fn a_wrong_token_ends_the_link_for_good() {
     let mut desk = Desk::new();
     desk.hear(json!({"type": "error", "content": {"code": 5002}}));
-    assert!(matches!(desk.out.parting(), Some(Parting::GiveUp { .. })));
+    assert!(matches!(desk.out.parting(), Some(Disconnect::GiveUp { .. })));
 }
 
 #[test]
 fn refused_token_is_known_by_its_name() {
     let mut desk = Desk::new();
     desk.hear(json!({"type": "error", "content": {"error": "TOKEN_EXPIRED", "message": "old"}}));
-    assert!(matches!(desk.out.parting(), Some(Parting::GiveUp { .. })));
+    assert!(matches!(desk.out.parting(), Some(Disconnect::GiveUp { .. })));
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn binary_frame_with_json_is_read() {
 fn gateway_is_told_why_the_link_closes() {
     let mut desk = Desk::new();
     for (code, reason) in [(1001, "shutdown"), (1008, "timeout"), (1002, "error")] {
-        let parting = Parting::Close { code, reason: String::new() };
+        let parting = Disconnect::Close { code, reason: String::new() };
         desk.liaison.on_closing(&parting, &mut desk.out);
         let sent = desk.sent();
         assert_eq!((&sent[0]["type"], &sent[0]["content"]["reason"]), (&json!("disconnect"), &json!(reason)));

@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::{AgentError, Question};
-use crate::binding::{BindingError, Call, FunctionRef, Natives, handler};
+use crate::binding::{BindingError, Call, FunctionRef, HostFunctions, handler};
 use crate::bindings::exoclaw::model::ANSWER_BYTES_MAX;
 use crate::bindings::exoclaw::now_seconds;
 use crate::bindings::exoclaw::report::Report;
 use crate::bindings::exoclaw::store::{Spent, Store, Turn};
 use crate::bindings::exoclaw::wire::Event;
+use crate::protocol::plain::to_plain;
 use crate::rpc::Kind;
-use crate::scomp::plain::to_plain;
 
 /// Agents that scripts may register, over all sessions: each holds a function of a script.
 pub(crate) const SCRIPT_AGENTS_MAX: usize = 1000;
@@ -31,7 +31,7 @@ const SCRIPT_MODEL: &str = "script";
 pub(crate) struct ScriptAgent {
     session: String,
     on_chat: FunctionRef,
-    natives: Natives,
+    host_functions: HostFunctions,
 }
 
 /// All of them, by their ids.
@@ -47,7 +47,11 @@ impl ScriptAgents {
             let message = format!("there are {SCRIPT_AGENTS_MAX} agents already");
             return Err(BindingError::of_kind(Kind::Busy, message));
         }
-        let agent = ScriptAgent { session: call.session.id.clone(), on_chat, natives: call.natives.clone() };
+        let agent = ScriptAgent {
+            session: call.session.id.clone(),
+            on_chat,
+            host_functions: call.host_functions.clone(),
+        };
         agents.insert(id.to_owned(), agent);
         Ok(())
     }
@@ -90,7 +94,7 @@ impl ScriptAgent {
             "session": described(question),
             "history": question.turns.iter().flat_map(messages_of).collect::<Vec<_>>(),
             "facts": question.facts,
-            "emit": self.natives.provide("emit", emitter(events_tx)),
+            "emit": self.host_functions.provide("emit", emitter(events_tx)),
         });
         let mut relay = Relay { question, store, report, text: String::new() };
         let mut returned = std::pin::pin!(self.on_chat.call(vec![input], 0));
@@ -191,7 +195,7 @@ impl Relay<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::binding::{HostLink, Releases};
+    use crate::binding::{Callbacks, DroppedRefs};
     use crate::bindings::exoclaw::wire::Usage;
     use crate::bindings::testing::call_of;
 
@@ -207,7 +211,7 @@ mod tests {
     fn so_many_agents_may_be_registered_and_one_more_is_refused() {
         let (agents, call) = (ScriptAgents::default(), call_of("ada"));
         let (requests_tx, alive_rx) = mpsc::channel(1);
-        let link = HostLink { requests_tx, releases: Releases::default() };
+        let link = Callbacks { requests_tx, dropped_refs: DroppedRefs::default() };
         let register = |id: &str| agents.register(id, FunctionRef::new(id.to_owned(), link.clone()), &call);
         for number in 0..SCRIPT_AGENTS_MAX {
             register(&number.to_string()).unwrap();

@@ -7,7 +7,7 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::machine::{Answer, Effect, Machine, Unsent};
 use crate::observe;
-use crate::peering::{Conversation, Out};
+use crate::peering::{Conversation, Outbox};
 use crate::transport::close_code;
 
 /// How long a gateway may take for its hello. One that asks for a token says nothing until it has it.
@@ -40,7 +40,7 @@ impl Caller {
         Self { gateway: gateway.to_owned(), machine, held: Vec::new(), hello_until: None }
     }
 
-    fn request(&mut self, command: Command, out: &mut Out) {
+    fn request(&mut self, command: Command, out: &mut Outbox) {
         let Command { method, params, answers_tx } = command;
         match self.machine.request(method, params.as_ref(), answers_tx) {
             Ok(frame) => out.send(frame),
@@ -55,7 +55,7 @@ impl Caller {
         }
     }
 
-    fn apply(&mut self, effect: Effect<mpsc::Sender<Answer>>, out: &mut Out) {
+    fn apply(&mut self, effect: Effect<mpsc::Sender<Answer>>, out: &mut Outbox) {
         match effect {
             Effect::Send(frame) => out.send(frame),
             Effect::Ready => {
@@ -85,19 +85,19 @@ impl Caller {
 impl Conversation for Caller {
     type Command = Command;
 
-    fn on_open(&mut self, now: Instant, out: &mut Out) {
+    fn on_open(&mut self, now: Instant, out: &mut Outbox) {
         self.hello_until = Some(now + HELLO_WAIT_MAX);
         for effect in self.machine.on_open() {
             self.apply(effect, out);
         }
     }
 
-    fn on_text(&mut self, text: &str, _now: Instant, out: &mut Out) {
+    fn on_text(&mut self, text: &str, _now: Instant, out: &mut Outbox) {
         let effect = self.machine.on_text(text);
         self.apply(effect, out);
     }
 
-    fn on_command(&mut self, command: Command, _now: Instant, out: &mut Out) {
+    fn on_command(&mut self, command: Command, _now: Instant, out: &mut Outbox) {
         self.request(command, out);
     }
 
@@ -109,7 +109,7 @@ impl Conversation for Caller {
         self.hello_until
     }
 
-    fn on_wake(&mut self, _now: Instant, out: &mut Out) {
+    fn on_wake(&mut self, _now: Instant, out: &mut Outbox) {
         for command in self.held.drain(..) {
             // By the time it looks, the link may be dialling again; so it is told here why.
             let _ = command.answers_tx.try_send(Answer::Lost(NO_HELLO.to_owned()));
@@ -129,7 +129,7 @@ impl Conversation for Caller {
 mod tests {
     use super::*;
     use crate::bindings::exoclaw::wire;
-    use crate::peering::Parting;
+    use crate::peering::Disconnect;
     use serde_json::json;
 
     fn ping() -> (Command, mpsc::Receiver<Answer>) {
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn requests_wait_for_the_hello() {
-        let (mut caller, mut out, now) = (Caller::new("g", None), Out::default(), Instant::now());
+        let (mut caller, mut out, now) = (Caller::new("g", None), Outbox::default(), Instant::now());
         let (command, mut answers_rx) = ping();
         caller.on_open(now, &mut out);
         caller.on_command(command, now, &mut out);
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn so_many_may_wait_for_it_and_one_more_is_refused() {
-        let (mut caller, mut out, now) = (Caller::new("g", None), Out::default(), Instant::now());
+        let (mut caller, mut out, now) = (Caller::new("g", None), Outbox::default(), Instant::now());
         caller.on_open(now, &mut out);
         let mut waiting = Vec::new();
         for _ in 0..REQUESTS_HELD_MAX {
@@ -173,27 +173,29 @@ mod tests {
     #[test]
     fn a_refused_token_ends_the_link_for_good() {
         let (mut caller, mut out, now) =
-            (Caller::new("g", Some("s".to_owned())), Out::default(), Instant::now());
+            (Caller::new("g", Some("s".to_owned())), Outbox::default(), Instant::now());
         caller.on_open(now, &mut out);
         caller.on_text(&wire::auth_failed(), now, &mut out);
-        assert!(matches!(out.parting(), Some(Parting::GiveUp { reason }) if reason.contains("auth_failed")));
+        assert!(
+            matches!(out.parting(), Some(Disconnect::GiveUp { reason }) if reason.contains("auth_failed"))
+        );
     }
 
     #[test]
     fn without_a_hello_the_connection_is_closed_and_who_waits_learns_it() {
-        let (mut caller, mut out, now) = (Caller::new("g", None), Out::default(), Instant::now());
+        let (mut caller, mut out, now) = (Caller::new("g", None), Outbox::default(), Instant::now());
         let (command, mut answers_rx) = ping();
         caller.on_open(now, &mut out);
         caller.on_command(command, now, &mut out);
         assert_eq!(caller.wake_at(), Some(now + HELLO_WAIT_MAX));
         caller.on_wake(now + HELLO_WAIT_MAX, &mut out);
-        assert!(matches!(out.parting(), Some(Parting::Close { reason, .. }) if reason.contains("token")));
+        assert!(matches!(out.parting(), Some(Disconnect::Close { reason, .. }) if reason.contains("token")));
         assert_eq!(answers_rx.try_recv(), Ok(Answer::Lost(NO_HELLO.to_owned())));
     }
 
     #[test]
     fn who_waits_learns_that_the_connection_is_gone() {
-        let (mut caller, mut out, now) = (Caller::new("g", None), Out::default(), Instant::now());
+        let (mut caller, mut out, now) = (Caller::new("g", None), Outbox::default(), Instant::now());
         let ((held, mut held_rx), (sent, mut sent_rx)) = (ping(), ping());
         caller.on_open(now, &mut out);
         caller.on_text(&wire::hello(), now, &mut out);
@@ -209,7 +211,7 @@ mod tests {
 
     #[test]
     fn events_that_nobody_takes_close_the_connection() {
-        let (mut caller, mut out, now) = (Caller::new("g", None), Out::default(), Instant::now());
+        let (mut caller, mut out, now) = (Caller::new("g", None), Outbox::default(), Instant::now());
         let (command, answers_rx) = ping();
         caller.on_open(now, &mut out);
         caller.on_text(&wire::hello(), now, &mut out);
@@ -217,7 +219,7 @@ mod tests {
         caller.on_text(r#"{"id":"1","event":"text","data":"a"}"#, now, &mut out);
         assert_eq!(out.parting(), None);
         caller.on_text(r#"{"id":"1","event":"text","data":"b"}"#, now, &mut out);
-        assert!(matches!(out.parting(), Some(Parting::Close { .. })));
+        assert!(matches!(out.parting(), Some(Disconnect::Close { .. })));
         drop(answers_rx);
     }
 }

@@ -14,9 +14,9 @@ use super::caller::{Caller, Command};
 use super::machine::Answer;
 use crate::binding::{BindingError, FunctionRef};
 use crate::bindings::exoclaw::wire::{Event, ToolResult, ToolUse, Usage};
-use crate::peering::{LinkState, Parting, commands, pump};
+use crate::peering::{Disconnect, LinkState, commands, pump};
+use crate::protocol::plain::from_plain;
 use crate::rpc::Kind;
-use crate::scomp::plain::from_plain;
 use crate::transport;
 
 /// How long the connection of a chat may take to be made.
@@ -132,11 +132,11 @@ impl Gateway {
     }
 }
 
-fn lost(parting: &Parting) -> String {
+fn lost(parting: &Disconnect) -> String {
     match parting {
-        Parting::GiveUp { reason } | Parting::Close { reason, .. } => reason.clone(),
-        Parting::Closed { code, reason } => format!("closed with {code} {reason}"),
-        Parting::Gone => "the connection was lost".to_owned(),
+        Disconnect::GiveUp { reason } | Disconnect::Close { reason, .. } => reason.clone(),
+        Disconnect::Closed { code, reason } => format!("closed with {code} {reason}"),
+        Disconnect::Gone => "the connection was lost".to_owned(),
     }
 }
 

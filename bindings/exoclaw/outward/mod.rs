@@ -19,8 +19,8 @@ use self::machine::Answer;
 use super::config::Peer;
 use crate::binding::BindingError;
 use crate::peering::{Background, Link, LinkSettings, LinkState, link};
+use crate::protocol::plain::from_plain;
 use crate::rpc::Kind;
-use crate::scomp::plain::from_plain;
 use crate::transport::Dial;
 
 /// Longest message that is read from a gateway: one event, which may hold the result of a tool.

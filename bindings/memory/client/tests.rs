@@ -11,7 +11,7 @@ use super::*;
 
 struct Scene {
     client: Client,
-    out: Out,
+    out: Outbox,
     now: Instant,
     at: Mounted,
 }
@@ -23,7 +23,7 @@ impl Scene {
         let identity = Arc::new(Identity::of_principal(b"secret", "ada").unwrap());
         let client = Client::new(Manner { dialect: Dialect::Plain, ..Manner::default() });
         let at = Mounted { space: "did:s".to_owned(), identity };
-        Self { client, out: Out::default(), now: Instant::now(), at }
+        Self { client, out: Outbox::default(), now: Instant::now(), at }
     }
 
     /// Connects, and has the server answer the greeting.
@@ -39,7 +39,7 @@ impl Scene {
     /// The connection breaks.
     fn drop_connection(&mut self) {
         self.client.on_end(self.now);
-        self.out = Out::default();
+        self.out = Outbox::default();
     }
 
     fn receive(&mut self, message: Value) {
@@ -316,7 +316,7 @@ fn a_refused_handshake_is_the_end() {
     scene.client.on_open(scene.now, &mut scene.out);
     let error = json!({"name": "ProtocolError", "message": "flags"});
     scene.receive(json!({"type": "response", "requestId": "handshake", "error": error}));
-    assert!(matches!(scene.out.parting(), Some(crate::peering::Parting::GiveUp { .. })));
+    assert!(matches!(scene.out.parting(), Some(crate::peering::Disconnect::GiveUp { .. })));
 }
 
 #[test]

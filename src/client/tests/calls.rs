@@ -9,8 +9,8 @@ use tokio::sync::Notify;
 use super::super::machine::{INVOKES_QUEUED_MAX, INVOKES_RUNNING_MAX};
 use super::*;
 use crate::client::{CallError, ConsoleLine};
+use crate::protocol::methods::EvalParams;
 use crate::rpc::{ErrorObject, Kind};
-use crate::scomp::methods::EvalParams;
 
 #[tokio::test]
 async fn an_eval_returns_value_console_and_stats() {

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::super::driver::{CALLS_OPEN_MAX, EVALS_OPEN_MAX};
 use super::*;
-use crate::scomp::methods::{EvalParams, ResumeParams};
+use crate::protocol::methods::{EvalParams, ResumeParams};
 use crate::transport::close_code;
 
 #[tokio::test]

@@ -7,8 +7,8 @@ use tokio::sync::{Mutex, mpsc};
 
 use super::*;
 use crate::client::{Reconnect, Resumed};
+use crate::protocol::methods::EvalParams;
 use crate::rpc::{ErrorObject, Kind};
-use crate::scomp::methods::EvalParams;
 use crate::transport::{BoxTransport, TransportError};
 
 /// A client that comes back, the connections it dials one by one, and what its hook heard.

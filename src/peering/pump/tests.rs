@@ -16,11 +16,11 @@ struct Parrot {
 impl Conversation for Parrot {
     type Command = String;
 
-    fn on_open(&mut self, _: Instant, out: &mut Out) {
+    fn on_open(&mut self, _: Instant, out: &mut Outbox) {
         out.send("hello".to_owned());
     }
 
-    fn on_text(&mut self, text: &str, now: Instant, out: &mut Out) {
+    fn on_text(&mut self, text: &str, now: Instant, out: &mut Outbox) {
         match text {
             "bye" => out.close(4000, "as you wish"),
             "never again" => out.give_up("asked to"),
@@ -29,7 +29,7 @@ impl Conversation for Parrot {
         }
     }
 
-    fn on_command(&mut self, command: String, _: Instant, out: &mut Out) {
+    fn on_command(&mut self, command: String, _: Instant, out: &mut Outbox) {
         out.send(format!("told {command}"));
     }
 
@@ -37,7 +37,7 @@ impl Conversation for Parrot {
         self.wake_at
     }
 
-    fn on_wake(&mut self, _: Instant, out: &mut Out) {
+    fn on_wake(&mut self, _: Instant, out: &mut Outbox) {
         self.wake_at = None;
         out.send("awake".to_owned());
     }
@@ -51,7 +51,7 @@ struct Talk {
     peer: PairEnd,
     told_tx: mpsc::Sender<String>,
     stop: CancellationToken,
-    done: tokio::task::JoinHandle<(Parting, usize)>,
+    done: tokio::task::JoinHandle<(Disconnect, usize)>,
 }
 
 fn talk() -> Talk {
@@ -101,7 +101,7 @@ async fn a_close_comes_after_what_was_said_before_it() {
     assert_eq!(talk.hear().await, "4000 as you wish");
     drop(talk.peer);
     let (parting, ends) = talk.done.await.unwrap();
-    assert_eq!(parting, Parting::Close { code: 4000, reason: "as you wish".to_owned() });
+    assert_eq!(parting, Disconnect::Close { code: 4000, reason: "as you wish".to_owned() });
     assert_eq!(ends, 1);
 }
 
@@ -118,7 +118,7 @@ async fn a_peer_that_is_gone_ends_the_conversation() {
     let talk = talk();
     drop(talk.peer);
     let (parting, ends) = talk.done.await.unwrap();
-    assert_eq!((parting, ends), (Parting::Gone, 1));
+    assert_eq!((parting, ends), (Disconnect::Gone, 1));
 }
 
 #[tokio::test]
@@ -137,7 +137,10 @@ async fn a_peer_that_does_not_read_is_given_up() {
         let _ = talk.told_tx.send(number.to_string()).await;
     }
     let (parting, ends) = talk.done.await.unwrap();
-    assert_eq!(parting, Parting::Close { code: 1013, reason: "the connection reads too slowly".to_owned() });
+    assert_eq!(
+        parting,
+        Disconnect::Close { code: 1013, reason: "the connection reads too slowly".to_owned() }
+    );
     assert_eq!(ends, 1);
     drop(talk.peer);
 }
@@ -226,15 +229,15 @@ struct Guest {
 impl Conversation for Guest {
     type Command = String;
 
-    fn on_open(&mut self, _: Instant, _: &mut Out) {
+    fn on_open(&mut self, _: Instant, _: &mut Outbox) {
         self.is_welcome = false;
     }
 
-    fn on_text(&mut self, text: &str, _: Instant, _: &mut Out) {
+    fn on_text(&mut self, text: &str, _: Instant, _: &mut Outbox) {
         self.is_welcome |= text == "welcome";
     }
 
-    fn on_command(&mut self, command: String, _: Instant, out: &mut Out) {
+    fn on_command(&mut self, command: String, _: Instant, out: &mut Outbox) {
         out.send(command);
     }
 

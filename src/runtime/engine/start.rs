@@ -10,8 +10,8 @@ use super::super::source::{self, Positions, Prepared};
 use super::super::thrown::SourceMap;
 use super::super::value::{self, DecodeError};
 use super::{Engine, Settled, Source, Watched};
+use crate::protocol::methods::RawPayload;
 use crate::rpc::{ErrorObject, Kind};
-use crate::scomp::methods::RawPayload;
 
 /// What a function of the script is called with.
 pub(crate) enum Arguments {

@@ -8,8 +8,8 @@ use serde_json::value::RawValue;
 
 use super::super::total::Claim;
 use super::{Origin, Owner};
+use crate::protocol::methods::Payload;
 use crate::rpc::ErrorObject;
-use crate::scomp::methods::Payload;
 
 /// Where a call of the script goes.
 #[derive(Debug, Clone, PartialEq, Eq)]

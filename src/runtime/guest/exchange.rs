@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 
 use super::super::value::{DecodeError, Decoder, EncodeError, Encoder, Fault, Form, Kit};
 use super::{Callable, Guest, Holder, Origin, kit_function};
-use crate::binding::FunctionSchemas;
-use crate::binding::schema::SchemaSource;
 use crate::rpc::Kind;
+use crate::schema::FunctionSchemas;
+use crate::schema::SchemaSource;
 
 /// The number in the reference of a function of the script, `f7` or `host:7`.
 pub(crate) fn function_number(reference: &str) -> Option<u64> {

@@ -23,9 +23,10 @@ use rquickjs::{Object, Persistent, Value as JsValue};
 
 use super::meter::Meter;
 use super::total::MemoryTotal;
-use crate::binding::schema::SchemaBudget;
-use crate::binding::{FunctionPlace, FunctionSchemas, Registry};
+use crate::binding::Registry;
 use crate::limits::Limits;
+use crate::schema::SchemaBudget;
+use crate::schema::{FunctionParam, FunctionSchemas};
 
 pub(crate) use calls::{Asked, CallAnswer, CallValue, Calls, Dispatch, Reach, Settlers};
 pub(crate) use console::{Console, ConsoleLine};
@@ -82,7 +83,7 @@ pub(crate) struct Guest {
     /// The number of the connection, which keeps the references of different ones apart.
     pub(crate) attachment: Cell<u64>,
     /// The client's bindings, and where typed functions stand in their inputs.
-    pub(crate) client_bindings: RefCell<HashMap<String, Vec<FunctionPlace>>>,
+    pub(crate) client_bindings: RefCell<HashMap<String, Vec<FunctionParam>>>,
     pub(crate) owner: Cell<Owner>,
     /// Whether a script has put something in the place of a binding.
     pub(crate) has_shadows: Cell<bool>,

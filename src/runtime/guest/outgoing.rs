@@ -10,8 +10,8 @@ use super::super::total::Claim;
 use super::super::value::{EncodeError, Fault, Tree};
 use super::exchange::function_number;
 use super::{Asked, CallAnswer, CallValue, Guest, Holder, Origin, Owner, Reach, Settlers, kit_function};
+use crate::protocol::methods::Payload;
 use crate::rpc::{ErrorObject, Kind};
-use crate::scomp::methods::Payload;
 
 /// Payloads up to here do not count towards the memory of all sessions: a call has a promise of about that size in the
 /// heap, which does.

@@ -9,11 +9,12 @@ use super::super::engine::Arguments;
 use super::super::value::Encoded;
 use super::Session;
 use super::invokes::CalledBy;
-use crate::binding::{FunctionSchemas, invalid, tags};
+use crate::binding::{invalid, tags};
 use crate::observe;
+use crate::protocol::methods::{Payload, RawPayload};
+use crate::protocol::shape::Shape;
 use crate::rpc::{ErrorObject, Kind};
-use crate::scomp::methods::{Payload, RawPayload};
-use crate::scomp::shape::Shape;
+use crate::schema::FunctionSchemas;
 
 /// When an invoke makes sense again that found the budget of its connection used up.
 const BUDGET_RETRY_MS: u64 = 100;

@@ -6,10 +6,10 @@ use super::super::guest::{Holder, Owner};
 use super::inbox::{Attachment, ClientBinding, EventSender};
 use super::turn::Action;
 use super::{Ready, Session};
-use crate::binding::FunctionPlace;
-use crate::binding::schema::SchemaBudget;
-use crate::scomp::link::{Closing, SessionEvent};
-use crate::scomp::names::is_server_called;
+use crate::protocol::boundary::{Closing, SessionEvent};
+use crate::protocol::names::is_server_called;
+use crate::schema::FunctionParam;
+use crate::schema::SchemaBudget;
 
 /// The connection that holds the session.
 pub(crate) struct Live {
@@ -70,7 +70,7 @@ impl Session {
             guest.console.borrow_mut().set_streaming(live.bindings.contains_key("console.write"));
         }
         let client = self.live.iter().flat_map(|live| live.bindings.iter());
-        let client: HashMap<String, Vec<FunctionPlace>> = client
+        let client: HashMap<String, Vec<FunctionParam>> = client
             .filter(|(name, _)| !is_server_called(name))
             .map(|(name, binding)| (name.clone(), binding.places.clone()))
             .collect();

@@ -8,10 +8,10 @@ use super::super::guest::{CallAnswer, CallValue, Callable, Holder, Origin, Owner
 use super::dispatch::Pending;
 use super::turn::Action;
 use super::{Inbox, Ready, Session};
-use crate::binding::places;
 use crate::budget::Charge;
+use crate::protocol::boundary::SessionEvent;
 use crate::rpc::ErrorObject;
-use crate::scomp::link::SessionEvent;
+use crate::schema::fn_refs;
 
 /// A handler at work for a script.
 pub(crate) struct ServerCall {
@@ -83,7 +83,7 @@ impl Session {
     /// Passes on what was let go: functions that handlers no longer hold, functions that the script dropped.
     pub(crate) async fn take_releases(&mut self) {
         let mut forgotten = Vec::new();
-        for id in self.dispatcher.link.releases.take() {
+        for id in self.dispatcher.link.dropped_refs.take() {
             if let Some(number) = id.strip_prefix("host:").and_then(|number| number.parse().ok()) {
                 forgotten.extend(self.engine.guest.functions.borrow_mut().give_back(Holder::Host, number, 1));
             } else if let Some(reference) = self.own_reference(&id) {
@@ -94,7 +94,7 @@ impl Session {
         let dropped = self.engine.guest.dropped.take();
         for (key, count) in dropped {
             if let Some(number) = key.strip_prefix("native:").and_then(|number| number.parse().ok()) {
-                self.dispatcher.natives.remove(number);
+                self.dispatcher.host_functions.remove(number);
             } else if let Some(reference) = self.own_reference(&key) {
                 self.emit(SessionEvent::Release { reference, count }).await;
             }
@@ -105,7 +105,7 @@ impl Session {
     pub(crate) fn forget(&mut self, functions: Vec<Callable>) {
         for callable in &functions {
             if let Callable::Native(number) = callable {
-                self.dispatcher.natives.remove(*number);
+                self.dispatcher.host_functions.remove(*number);
             }
         }
         if !functions.is_empty() {
@@ -116,9 +116,9 @@ impl Session {
 
 /// Renames the functions in a value of the client to the session's keys.
 pub(crate) fn scope_functions(mut value: Value, connection: u64) -> Value {
-    places::replace(&mut value, &mut |place| {
+    fn_refs::replace(&mut value, &mut |place| {
         let mut scoped = place.clone();
-        scoped["$fn"] = Value::from(format!("{connection}:{}", places::id_at(place)?));
+        scoped["$fn"] = Value::from(format!("{connection}:{}", fn_refs::id_at(place)?));
         Some(scoped)
     });
     value

@@ -11,13 +11,14 @@ use super::calls::{ServerCall, scope_functions};
 use super::clock::WallClock;
 use super::invokes::HandlerReply;
 use super::{Inbox, Session};
-use crate::binding::schema::Schema;
-use crate::binding::{FunctionSchemas, invalid, tags};
+use crate::binding::{invalid, tags};
 use crate::budget::Charge;
+use crate::protocol::boundary::SessionEvent;
+use crate::protocol::methods::{Payload, Target};
+use crate::protocol::names::APPROVE;
 use crate::rpc::{ErrorObject, Kind};
-use crate::scomp::link::SessionEvent;
-use crate::scomp::methods::{Payload, Target};
-use crate::scomp::names::APPROVE;
+use crate::schema::FunctionSchemas;
+use crate::schema::Schema;
 
 /// Who waits for an answer of the client.
 pub(crate) enum Waiter {

@@ -6,10 +6,11 @@ use serde_json::{Value, json};
 use super::super::meter::Stop;
 use super::evals::Requester;
 use super::{Session, SessionInfo};
-use crate::binding::{search, tags, typescript};
+use crate::binding::tags;
+use crate::catalog::{search, typescript};
+use crate::protocol::boundary::Closing;
+use crate::protocol::declaration::Declaration;
 use crate::rpc::{ErrorObject, Id, Kind};
-use crate::scomp::declaration::Declaration;
-use crate::scomp::link::Closing;
 
 /// Longest input of a control binding: ids and words to search for are short.
 const INPUT_BYTES_MAX: usize = 64 << 10;

@@ -14,15 +14,17 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::super::context_pool::{self, Need};
 use super::super::engine::{Engine, EngineError};
 use super::super::guest::{Asked, CallAnswer, CallValue, Origin, Owner, Reach};
 use super::super::shard::Shard;
-use super::super::spare::{self, Need};
 use super::super::total::MemoryTotal;
-use crate::binding::{Binding, Call, Caller, FunctionRef, HostLink, Natives, Registry, SessionScope};
+use crate::binding::{
+    Binding, Call, CallContext, Callbacks, FunctionRef, HostFunctions, Registry, SessionScope,
+};
 use crate::limits::{DURATION_MAX, Limits};
+use crate::protocol::methods::Payload;
 use crate::rpc::{ErrorObject, Kind};
-use crate::scomp::methods::Payload;
 
 /// A handler at work.
 pub(crate) type Work = Pin<Box<dyn Future<Output = Result<Value, ErrorObject>> + Send>>;
@@ -43,8 +45,8 @@ pub(crate) struct Dispatcher {
     pub(crate) scope: Arc<SessionScope>,
     pub(crate) limits: Arc<Limits>,
     pub(crate) memory: Arc<MemoryTotal>,
-    pub(crate) link: HostLink,
-    pub(crate) natives: Natives,
+    pub(crate) link: Callbacks,
+    pub(crate) host_functions: HostFunctions,
     /// How many invokes the running turn is inside of.
     pub(crate) depth: Cell<u32>,
     /// The JSON-RPC id of the running eval.
@@ -55,7 +57,7 @@ pub(crate) struct Dispatcher {
 impl Dispatcher {
     /// A world whose calls come here.
     pub(crate) fn make_engine(self: &Rc<Self>, need: Need) -> Result<Engine, EngineError> {
-        let engine = spare::take(&self.limits, &self.registry, &self.memory, need)?;
+        let engine = context_pool::take(&self.limits, &self.registry, &self.memory, need)?;
         let dispatcher = Rc::clone(self);
         engine.dispatch_to(Rc::new(move |asked| dispatcher.dispatch(asked)));
         Ok(engine)
@@ -84,7 +86,7 @@ impl Dispatcher {
                 let mut call = self.call(&binding, depth, asked.functions);
                 call.script_call = Some(asked.call);
                 let cancel = call.cancel.clone();
-                let work = Box::pin(binding.invoke(input, call, Caller::Script));
+                let work = Box::pin(binding.invoke(input, call, CallContext::Script));
                 self.start(asked.call, asked.owner, work, cancel)
             }
             Reach::Import(key) => match key.strip_prefix("native:").and_then(|number| number.parse().ok()) {
@@ -102,7 +104,7 @@ impl Dispatcher {
     }
 
     fn call_native(&self, number: u64, asked: Asked, depth: u32) -> Option<CallAnswer> {
-        let Some(function) = self.natives.get(number) else {
+        let Some(function) = self.host_functions.get(number) else {
             return Some((Err(ErrorObject::new(Kind::UnknownRef, "the function is gone")), Origin::Host));
         };
         let mut call = self.native_call(depth, asked.functions);
@@ -157,7 +159,7 @@ impl Dispatcher {
             eval_id: self.eval_id.borrow().clone(),
             script_call: None,
             link: self.link.clone(),
-            natives: self.natives.clone(),
+            host_functions: self.host_functions.clone(),
             functions: functions.into_iter().map(hold).collect(),
         }
     }

@@ -18,10 +18,10 @@ use super::turn::Action;
 use super::{Ready, Session};
 use crate::budget::Charge;
 use crate::observe;
+use crate::protocol::boundary::SessionEvent;
+use crate::protocol::methods::EvalParams;
 use crate::quota::EvalSlot;
 use crate::rpc::{ErrorObject, Id, Kind};
-use crate::scomp::link::SessionEvent;
-use crate::scomp::methods::EvalParams;
 
 /// A request of the connection of that number.
 #[derive(Debug)]

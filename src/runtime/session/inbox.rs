@@ -7,13 +7,13 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::binding::FunctionPlace;
-use crate::binding::schema::{Schema, SchemaBudget};
 use crate::budget::Charge;
+use crate::protocol::boundary::{Closing, SessionCommand, SessionEvent};
+use crate::protocol::declaration::Declaration;
+use crate::protocol::shape::tree_bytes;
 use crate::rpc::{ErrorObject, Kind};
-use crate::scomp::declaration::Declaration;
-use crate::scomp::link::{Closing, SessionCommand, SessionEvent};
-use crate::scomp::shape::tree_bytes;
+use crate::schema::FunctionParam;
+use crate::schema::{Schema, SchemaBudget};
 
 /// Messages that wait for a session.
 /// A client's own limit of open requests comes first; this one keeps what handlers and connections send together.
@@ -80,7 +80,7 @@ pub struct ClientBinding {
     /// Checks what the client answers.
     pub output: Option<Schema>,
     /// Where typed functions stand in the input.
-    pub places: Vec<FunctionPlace>,
+    pub places: Vec<FunctionParam>,
     /// How long a call may take, if the declaration says so.
     pub timeout: Option<Duration>,
 }

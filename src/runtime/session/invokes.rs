@@ -18,12 +18,13 @@ use super::clock::WallClock;
 use super::evals::Requester;
 use super::turn::Action;
 use super::{Inbox, Ready, Session};
-use crate::binding::{Caller, FunctionSchemas, HostRequest, places};
+use crate::binding::{CallContext, CallbackRequest};
 use crate::budget::Charge;
+use crate::protocol::boundary::SessionCommand;
+use crate::protocol::methods::{Payload, RawPayload, Target, ValueResult};
+use crate::protocol::shape::Shape;
 use crate::rpc::{ErrorObject, Kind};
-use crate::scomp::link::SessionCommand;
-use crate::scomp::methods::{Payload, RawPayload, Target, ValueResult};
-use crate::scomp::shape::Shape;
+use crate::schema::{FunctionSchemas, fn_refs};
 
 /// Who called.
 pub(crate) enum CalledBy {
@@ -93,8 +94,8 @@ impl Session {
     }
 
     /// A handler calls back.
-    pub(crate) async fn accept_host(&mut self, request: HostRequest) {
-        let HostRequest { target, payload, depth, script_call, reply_tx } = request;
+    pub(crate) async fn accept_host(&mut self, request: CallbackRequest) {
+        let CallbackRequest { target, payload, depth, script_call, reply_tx } = request;
         let reply = HandlerReply { reply_tx, script_call };
         let arguments = match payload {
             Payload::Input(input) => vec![input],
@@ -161,13 +162,13 @@ impl Session {
     }
 
     /// A handler sees the session's keys for functions, whoever they come from, and holds them while it works.
-    fn input_for_handler(&self, by: &CalledBy, input: Value) -> (Value, Caller, Vec<String>) {
+    fn input_for_handler(&self, by: &CalledBy, input: Value) -> (Value, CallContext, Vec<String>) {
         match by {
-            CalledBy::Handler(_) => (input, Caller::Script, Vec::new()),
+            CalledBy::Handler(_) => (input, CallContext::Script, Vec::new()),
             CalledBy::Client(requester) => {
                 let input = scope_functions(input, requester.connection);
-                let functions = places::ids(&input);
-                (input, Caller::Client, functions)
+                let functions = fn_refs::ids(&input);
+                (input, CallContext::Client, functions)
             }
         }
     }
@@ -232,7 +233,7 @@ impl Session {
             Ok(arguments) => arguments,
             Err(error) => return self.reply(by, Err(error)).await,
         };
-        let Some(function) = self.dispatcher.natives.get(native) else {
+        let Some(function) = self.dispatcher.host_functions.get(native) else {
             return self.reply(by, Err(ErrorObject::new(Kind::UnknownRef, "the function is gone"))).await;
         };
         let call = self.dispatcher.native_call(depth, Vec::new());
@@ -316,9 +317,9 @@ impl Session {
     /// Functions that a handler returns to the client become references on the wire.
     fn export_functions(&mut self, mut value: Value) -> Result<Value, ErrorObject> {
         let mut failure = None;
-        places::replace(&mut value, &mut |place| {
+        fn_refs::replace(&mut value, &mut |place| {
             let mut exported = place.clone();
-            match self.export_key(places::id_at(place)?) {
+            match self.export_key(fn_refs::id_at(place)?) {
                 Ok(id) => exported["$fn"] = id,
                 Err(error) => failure = Some(error),
             }

@@ -12,9 +12,9 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::super::guest::{Callable, Holder};
 use super::Session;
 use super::evals::Answer;
-use crate::binding::places;
+use crate::protocol::methods::EvalParams;
 use crate::rpc::{ErrorObject, Kind};
-use crate::scomp::methods::EvalParams;
+use crate::schema::fn_refs;
 
 /// What an outcome counts beside its result and its key.
 const ENTRY_BYTES: usize = 256;
@@ -175,9 +175,9 @@ impl Session {
         }
         let internal = |error: serde_json::Error| ErrorObject::new(Kind::Internal, error.to_string());
         let mut value: Value = serde_json::from_str(result.get()).map_err(internal)?;
-        places::replace(&mut value, &mut |place| {
+        fn_refs::replace(&mut value, &mut |place| {
             let mut renamed = place.clone();
-            renamed["$fn"] = Value::from(renewed.get(places::id_at(place)?)?.as_str());
+            renamed["$fn"] = Value::from(renewed.get(fn_refs::id_at(place)?)?.as_str());
             Some(renamed)
         });
         to_raw_value(&value).map_err(internal)

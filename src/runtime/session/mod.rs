@@ -28,18 +28,18 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
+use super::context_pool::Need;
 use super::engine::{Engine, EngineError, Settled};
 use super::guest::Owner;
 use super::meter::Stop;
 use super::poll_counter::Pace;
 use super::shard::{Residence, Shard};
 use super::slices::Contender;
-use super::spare::Need;
 use super::total::MemoryTotal;
-use crate::binding::{HostLink, Natives, Registry, Releases, SessionScope};
+use crate::binding::{Callbacks, DroppedRefs, HostFunctions, Registry, SessionScope};
 use crate::limits::Limits;
 use crate::observe;
-use crate::scomp::link::{Closing, SessionEvent};
+use crate::protocol::boundary::{Closing, SessionEvent};
 use attach::Live;
 use calls::ServerCall;
 use client_calls::ClientCall;
@@ -77,7 +77,7 @@ pub(crate) struct Session {
     watches: Watches,
     inbox_tx: mpsc::Sender<Inbox>,
     inbox_rx: mpsc::Receiver<Inbox>,
-    host_rx: mpsc::Receiver<crate::binding::HostRequest>,
+    host_rx: mpsc::Receiver<crate::binding::CallbackRequest>,
     live: Option<Live>,
     /// A connection that takes no more events. What it sent before it ended may still be on its way here.
     departing: Option<u64>,
@@ -121,8 +121,8 @@ impl Session {
             scope: Arc::clone(&parts.scope),
             limits: Arc::clone(&parts.limits),
             memory: Arc::clone(&parts.memory),
-            link: HostLink { requests_tx, releases: Releases::default() },
-            natives: Natives::default(),
+            link: Callbacks { requests_tx, dropped_refs: DroppedRefs::default() },
+            host_functions: HostFunctions::default(),
             depth: Cell::new(0),
             eval_id: RefCell::new(None),
             pending: RefCell::default(),

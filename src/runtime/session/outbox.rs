@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use super::Session;
 use super::client_calls::Waiter;
 use super::evals::{Answer, Requester};
+use crate::protocol::methods::{Payload, Target};
+use crate::protocol::names::CONSOLE_WRITE;
+use crate::protocol::peer;
 use crate::rpc::{ErrorObject, Kind};
-use crate::scomp::methods::{Payload, Target};
-use crate::scomp::names::CONSOLE_WRITE;
-use crate::scomp::peer;
 
 /// Calls that wait for a place. An eval makes at most `calls_per_eval_max`, but a promise that nobody awaits outlives
 /// its eval. Past it: `Busy`.

@@ -7,16 +7,16 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use super::super::context_pool::Need;
 use super::super::engine::Settled;
 use super::super::guest::{Callable, Holder, Owner};
 use super::super::meter::Stop;
 use super::super::source;
-use super::super::spare::Need;
 use super::evals::Running;
 use super::turn::Action;
 use super::{Ready, Session};
+use crate::protocol::boundary::{Closing, SessionEvent};
 use crate::rpc::{ErrorObject, Kind};
-use crate::scomp::link::{Closing, SessionEvent};
 
 impl Session {
     /// Starts over for the client, now or as soon as the JavaScript stack is empty. What the client sends after this is
@@ -118,7 +118,7 @@ impl Session {
         let dropped = self.engine.guest.dropped.take();
         for (key, count) in imports.into_iter().chain(dropped) {
             if let Some(number) = key.strip_prefix("native:").and_then(|number| number.parse().ok()) {
-                self.dispatcher.natives.remove(number);
+                self.dispatcher.host_functions.remove(number);
             } else if let Some(reference) = self.own_reference(&key) {
                 self.emit(SessionEvent::Release { reference, count }).await;
             }
@@ -136,7 +136,7 @@ impl Session {
         for holder in [Holder::Client, Holder::Host] {
             for callable in functions.take_all_of(holder) {
                 if let Callable::Native(number) = callable {
-                    self.dispatcher.natives.remove(number);
+                    self.dispatcher.host_functions.remove(number);
                 }
             }
         }

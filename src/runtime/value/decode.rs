@@ -5,7 +5,7 @@
 
 mod text;
 
-use crate::scomp::declaration::pointer_to;
+use crate::protocol::declaration::pointer_to;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use rquickjs::{Array, Ctx, Error, Function, IntoJs, Object, TypedArray, Value as JsValue};
@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 
 use super::{Kit, define};
 use crate::binding::tags;
+use crate::protocol::plain::{FUNCTION_TAG, TAGS};
 use crate::rpc::{ErrorObject, ID_BYTES_MAX, Kind};
-use crate::scomp::plain::{FUNCTION_TAG, TAGS};
 
 /// What is wrong with a value from the peer, and where.
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
-use crate::scomp::shape::VALUE_BYTES;
+use crate::protocol::shape::VALUE_BYTES;
 
 /// What a walk writes, in order. Lengths are those of the JSON text, whatever the form.
 pub(crate) trait Form: Default {

@@ -2,7 +2,7 @@
 
 use super::form::{Form, quoted_length};
 use super::read::{KeptName, Name, Names};
-use crate::scomp::plain::{FUNCTION_TAG, TAGS};
+use crate::protocol::plain::{FUNCTION_TAG, TAGS};
 
 /// Keys remembered in one walk. Rows have fewer; where two fall into one slot, the later one has it.
 const KEYS_KNOWN_MAX: usize = 64;

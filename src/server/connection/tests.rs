@@ -7,7 +7,7 @@ use crate::binding::Registry;
 use crate::budget::ServerBudget;
 use crate::limits::Limits;
 use crate::observe::audit::Audit;
-use crate::session::SessionSettings;
+use crate::sessions::SessionSettings;
 use crate::transport::{PairEnd, pair};
 
 const HANDSHAKE: Duration = Duration::from_secs(30);
@@ -15,7 +15,7 @@ const PING_AFTER: Duration = Duration::from_secs(30);
 const IDLE_MAX: Duration = Duration::from_secs(75);
 
 /// The client's end of a connection with this patience.
-fn connect(patience: Patience) -> PairEnd {
+fn connect(timeouts: Timeouts) -> PairEnd {
     let (client, transport) = pair(8);
     let directory = Directory::new(
         Arc::new(Registry::default()),
@@ -24,15 +24,15 @@ fn connect(patience: Patience) -> PairEnd {
         "test",
         Audit::default(),
     );
-    let terms = Terms {
+    let config = ConnectionConfig {
         directory: Arc::new(directory),
         principal: Arc::new(Principal::anonymous()),
-        patience,
+        timeouts,
         stop: CancellationToken::new(),
         finishes: false,
         budget: ConnectionBudget::new(&ServerBudget::new(1 << 30), 1 << 30, 1 << 20),
     };
-    tokio::task::spawn_local(drive(transport, terms));
+    tokio::task::spawn_local(drive(transport, config));
     client
 }
 
@@ -53,18 +53,18 @@ fn is_about(took: Duration, expected: Duration) -> bool {
 
 #[tokio::test(start_paused = true, flavor = "local")]
 async fn a_client_that_never_shakes_hands_is_closed() {
-    let patience =
-        Patience { handshake: Some(HANDSHAKE), ping_after: Some(PING_AFTER * 2), idle_max: Some(IDLE_MAX) };
+    let timeouts =
+        Timeouts { handshake: Some(HANDSHAKE), ping_after: Some(PING_AFTER * 2), idle_max: Some(IDLE_MAX) };
     let start = Instant::now();
-    let mut client = connect(patience);
+    let mut client = connect(timeouts);
     let (frame, took) = next(&mut client, start).await;
     assert!(frame == "1008" && is_about(took, HANDSHAKE), "{frame} after {took:?}");
 }
 
 #[tokio::test(start_paused = true, flavor = "local")]
 async fn silence_is_counted_from_the_last_frame() {
-    let patience = Patience { handshake: None, ping_after: Some(PING_AFTER), idle_max: Some(IDLE_MAX) };
-    let mut client = connect(patience);
+    let timeouts = Timeouts { handshake: None, ping_after: Some(PING_AFTER), idle_max: Some(IDLE_MAX) };
+    let mut client = connect(timeouts);
     tokio::time::sleep(PING_AFTER - Duration::from_secs(10)).await;
     let heard = Instant::now();
     client.send(Outgoing::Ping).await.unwrap();
@@ -76,8 +76,8 @@ async fn silence_is_counted_from_the_last_frame() {
 
 #[tokio::test(start_paused = true, flavor = "local")]
 async fn a_sign_of_life_starts_patience_anew() {
-    let patience = Patience { handshake: None, ping_after: Some(PING_AFTER), idle_max: Some(IDLE_MAX) };
-    let mut client = connect(patience);
+    let timeouts = Timeouts { handshake: None, ping_after: Some(PING_AFTER), idle_max: Some(IDLE_MAX) };
+    let mut client = connect(timeouts);
     for _ in 0..3 {
         let heard = Instant::now();
         client.send(Outgoing::Ping).await.unwrap();

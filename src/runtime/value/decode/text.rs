@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 
 use super::super::define;
 use super::{DecodeError, Decoded, Decoder};
-use crate::scomp::plain::{FUNCTION_TAG, TAGS};
-use crate::scomp::shape::end_of_string;
+use crate::protocol::plain::{FUNCTION_TAG, TAGS};
+use crate::protocol::shape::end_of_string;
 
 /// Longest text of a function with its schemas. It becomes a tree, so it is bounded.
 const FUNCTION_BYTES_MAX: usize = 256 << 10;

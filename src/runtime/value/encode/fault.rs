@@ -1,6 +1,6 @@
 //! What can be wrong with a value that goes out, and where in it.
 
-use crate::scomp::declaration::pointer_to;
+use crate::protocol::declaration::pointer_to;
 
 /// Why a value has no form on the wire.
 #[derive(Debug)]

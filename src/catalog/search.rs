@@ -1,0 +1,227 @@
+//! Finding bindings by words, for a model that looks for a tool; `closest` is for one that mistyped a name.
+//!
+//! Both are plain scans without an index: ten thousand bindings take some milliseconds, the calls are rare, and there
+//! is nothing to keep in step with the registry. Work is bounded by what is read of a query and of each binding.
+
+mod closest;
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+pub use closest::closest;
+
+use crate::protocol::declaration::Declaration;
+
+/// Most words of a query that count.
+/// A model's question is a dozen words; every further one costs a pass over all bindings.
+pub const QUERY_WORDS_MAX: usize = 16;
+
+/// Bytes of a query that are read, for the same reason.
+pub const QUERY_BYTES_MAX: usize = 1024;
+
+/// Most property names of a schema that are searched.
+/// Deep schemas repeat themselves; the first names say what it is about.
+pub const PROPERTIES_SEARCHED_MAX: usize = 64;
+
+/// Bytes of a description that are searched; what a binding does stands at its beginning.
+pub const DESCRIPTION_SEARCHED_BYTES_MAX: usize = 2048;
+
+const SCORE_EXACT_NAME: u32 = 1000;
+const SCORE_NAME_WORD: u32 = 20;
+const SCORE_NAME_PART: u32 = 10;
+const SCORE_PROPERTY: u32 = 6;
+const SCORE_DESCRIPTION_WORD: u32 = 4;
+const SCORE_DESCRIPTION_PART: u32 = 2;
+
+/// One binding that a search found.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Hit {
+    /// The binding's name.
+    pub name: String,
+    /// Its description, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// How well it fits; only the order between hits means something.
+    pub score: u32,
+}
+
+/// Bindings that have words of the query in their name, description or property names, best first.
+///
+/// Equal scores are ordered by name, so that the same question has the same answer.
+pub fn search(bindings: &[Declaration], query: &str, limit: usize) -> Vec<Hit> {
+    let query = cut(query, QUERY_BYTES_MAX).trim();
+    let mut words = split_words(query);
+    words.truncate(QUERY_WORDS_MAX);
+    let mut hits: Vec<(u32, &Declaration)> = bindings
+        .iter()
+        .map(|binding| (score(binding, query, &words), binding))
+        .filter(|(score, _)| *score > 0)
+        .collect();
+    hits.sort_by(|(a_score, a), (b_score, b)| b_score.cmp(a_score).then_with(|| a.name.cmp(&b.name)));
+    hits.truncate(limit);
+    hits.into_iter()
+        .map(|(score, binding)| Hit {
+            name: binding.name.clone(),
+            description: binding.description.clone(),
+            score,
+        })
+        .collect()
+}
+
+fn score(binding: &Declaration, query: &str, words: &[String]) -> u32 {
+    let exact = if binding.name.eq_ignore_ascii_case(query) { SCORE_EXACT_NAME } else { 0 };
+    let name = split_words(&binding.name);
+    let description = binding.description.as_deref().unwrap_or_default();
+    let description = split_words(cut(description, DESCRIPTION_SEARCHED_BYTES_MAX));
+    let properties = property_words(binding);
+    let found: u32 = words
+        .iter()
+        .map(|word| {
+            best(word, &name, SCORE_NAME_WORD, SCORE_NAME_PART)
+                + best(word, &description, SCORE_DESCRIPTION_WORD, SCORE_DESCRIPTION_PART)
+                + if properties.contains(word) { SCORE_PROPERTY } else { 0 }
+        })
+        .sum();
+    exact + found
+}
+
+/// A whole word counts more than a beginning (`order` in `orders`), and that only from three letters on.
+fn best(word: &str, among: &[String], whole: u32, part: u32) -> u32 {
+    if among.iter().any(|other| other == word) {
+        return whole;
+    }
+    let is_part = |other: &String| {
+        (word.len() >= 3 && other.starts_with(word)) || (other.len() >= 3 && word.starts_with(other.as_str()))
+    };
+    if among.iter().any(is_part) { part } else { 0 }
+}
+
+/// `getOrder_byID` gives `get`, `order`, `by`, `id`, all in lower case.
+fn split_words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word = String::new();
+    let mut after_lower = false;
+    for letter in text.chars() {
+        let begins_word = letter.is_uppercase() && after_lower;
+        if (begins_word || !letter.is_alphanumeric()) && !word.is_empty() {
+            words.push(std::mem::take(&mut word));
+        }
+        if letter.is_alphanumeric() {
+            word.extend(letter.to_lowercase());
+        }
+        after_lower = letter.is_lowercase() || letter.is_numeric();
+    }
+    if !word.is_empty() {
+        words.push(word);
+    }
+    words
+}
+
+/// Words of the property names of both schemas, breadth first, `$defs` included.
+fn property_words(binding: &Declaration) -> HashSet<String> {
+    let mut words = HashSet::new();
+    let mut pending: Vec<&Value> = binding.input.iter().chain(&binding.output).collect();
+    let mut property_count = 0;
+    let mut visited = 0;
+    while let Some(schema) = pending.get(visited) {
+        visited += 1;
+        let Some(fields) = schema.as_object() else {
+            continue;
+        };
+        for (key, value) in fields {
+            match (key.as_str(), value) {
+                ("properties" | "$defs", Value::Object(members)) => {
+                    for (name, member) in members.iter().take(PROPERTIES_SEARCHED_MAX - property_count) {
+                        property_count += 1;
+                        words.extend(split_words(name));
+                        pending.push(member);
+                    }
+                }
+                ("items", item) => pending.push(item),
+                ("anyOf" | "oneOf" | "allOf", Value::Array(branches)) => {
+                    pending.extend(branches.iter().take(PROPERTIES_SEARCHED_MAX));
+                }
+                _ => {}
+            }
+        }
+        if property_count >= PROPERTIES_SEARCHED_MAX || visited >= PROPERTIES_SEARCHED_MAX {
+            break;
+        }
+    }
+    words
+}
+
+/// The beginning of `text`, at most `bytes_max` long, cut between characters.
+fn cut(text: &str, bytes_max: usize) -> &str {
+    text.get(..text.floor_char_boundary(bytes_max)).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn shop() -> Vec<Declaration> {
+        let binding = |name: &str, description: &str, input: Value| Declaration {
+            description: Some(description.to_owned()),
+            input: Some(input),
+            ..Declaration::named(name)
+        };
+        vec![
+            binding("listOrders", "List the newest orders.", json!({"properties": {"pageSize": {}}})),
+            binding("getOrder", "Fetch an order by ID.", json!({"properties": {"id": {"type": "string"}}})),
+            binding("memory.transact", "Write facts to the store.", json!({"$defs": {"Fact": {}}})),
+            binding("kv.delete", "Forget a key.", json!({"anyOf": [{"properties": {"prefix": {}}}]})),
+        ]
+    }
+
+    fn found(query: &str) -> Vec<String> {
+        search(&shop(), query, 10).into_iter().map(|hit| hit.name).collect()
+    }
+
+    #[test]
+    fn exact_name_comes_first_in_any_case() {
+        assert_eq!(found("getorder"), ["getOrder"]);
+        assert_eq!(found("KV.delete")[0], "kv.delete");
+    }
+
+    #[test]
+    fn words_are_found_in_names_descriptions_and_properties() {
+        assert_eq!(found("order"), ["getOrder", "listOrders"]);
+        assert_eq!(found("store something"), ["memory.transact"]);
+        assert_eq!(found("page size"), ["listOrders"]);
+        assert_eq!(found("prefix"), ["kv.delete"]);
+        assert_eq!(found("fact"), ["memory.transact"]);
+    }
+
+    #[test]
+    fn nothing_is_found_for_nothing() {
+        assert!(found("").is_empty());
+        assert!(found("  .,; ").is_empty());
+        assert!(found("weather").is_empty());
+    }
+
+    #[test]
+    fn equal_scores_are_ordered_by_name_and_cut_at_the_limit() {
+        let bindings: Vec<_> = ["b.find", "a.find", "c.find"].map(Declaration::named).into();
+        let names: Vec<_> = search(&bindings, "find", 2).into_iter().map(|hit| hit.name).collect();
+        assert_eq!(names, ["a.find", "b.find"]);
+    }
+
+    #[test]
+    fn long_query_is_read_up_to_its_limit() {
+        let padding = "zz ".repeat(QUERY_WORDS_MAX);
+        assert!(found(&format!("{padding} order")).is_empty());
+        assert_eq!(found(&"ü".repeat(QUERY_BYTES_MAX)), Vec::<String>::new());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_searched_without_harm(query in "\\PC{0,80}", description in "\\PC{0,80}") {
+            let binding = Declaration { description: Some(description), ..Declaration::named("a.b") };
+            prop_assert!(search(&[binding], &query, 1).len() <= 1);
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! TypeScript declarations of bindings, for a model's prompt and for an editor.
+//!
+//! Dotted names become namespaces, `$defs` and other targets of `$ref` become named types in a namespace of their own
+//! (a schema may well call something `Event` or `Map`, which must not merge with the library's). The text compiles under
+//! `tsc --strict` whatever the schemas are: what TypeScript cannot say becomes `unknown`, never an error.
+
+mod empty;
+mod form;
+mod named;
+mod text;
+mod types;
+
+use std::collections::BTreeMap;
+
+use crate::protocol::declaration::Declaration;
+use crate::protocol::names;
+use text::{doc_comment, indented, pascal_case};
+use types::{Document, Types};
+
+/// One `.d.ts` text for all bindings. One whose name breaks the rules cannot be called, so it is left out.
+pub fn declarations(bindings: &[Declaration]) -> String {
+    let callable: Vec<&Declaration> =
+        bindings.iter().filter(|binding| names::check(&binding.name).is_ok()).collect();
+    let mut types = Types::new(type_namespace(&callable));
+    let mut root = Namespace::default();
+    for binding in callable {
+        let segments: Vec<&str> = binding.name.split('.').collect();
+        root.insert(&segments, Function::of(binding, &mut types));
+    }
+    let mut blocks = Vec::new();
+    blocks.extend(types.into_namespace());
+    blocks.extend(root.functions.iter().map(|(name, function)| function.written("declare ", name)));
+    blocks.extend(root.namespaces.iter().map(|(name, inner)| inner.written("declare ", name)));
+    let mut text = blocks.join("\n\n");
+    text.push('\n');
+    text
+}
+
+/// `Types`, unless a binding begins so.
+fn type_namespace(bindings: &[&Declaration]) -> String {
+    let mut name = "Types".to_owned();
+    while bindings.iter().any(|binding| binding.name.split('.').next() == Some(name.as_str())) {
+        name.push('_');
+    }
+    name
+}
+
+struct Function {
+    comment: String,
+    signature: String,
+}
+
+impl Function {
+    fn of<'a>(binding: &'a Declaration, types: &mut Types<'a>) -> Self {
+        let owner = pascal_case(&binding.name);
+        let parameter = Document::new(binding.input.as_ref(), format!("{owner}Input")).parameter(types);
+        let output = Document::new(binding.output.as_ref(), format!("{owner}Output")).type_text(types);
+        let mut lines: Vec<String> = binding.description.iter().cloned().collect();
+        if !binding.effects.is_empty() {
+            lines.push(format!("@effects {}", binding.effects.join(", ").replace(['\r', '\n'], " ")));
+        }
+        Self {
+            comment: doc_comment(&lines.join("\n")),
+            signature: format!("({parameter}): Promise<{output}>;"),
+        }
+    }
+
+    fn written(&self, prefix: &str, name: &str) -> String {
+        format!("{}{prefix}function {name}{}", self.comment, self.signature)
+    }
+}
+
+#[derive(Default)]
+struct Namespace {
+    functions: BTreeMap<String, Function>,
+    namespaces: BTreeMap<String, Namespace>,
+}
+
+impl Namespace {
+    fn insert(&mut self, segments: &[&str], function: Function) {
+        match segments {
+            [] => {}
+            [name] => drop(self.functions.insert((*name).to_owned(), function)),
+            [first, rest @ ..] => {
+                self.namespaces.entry((*first).to_owned()).or_default().insert(rest, function)
+            }
+        }
+    }
+
+    /// `heading` is the name, or the dotted names down to here when nothing else stood on the way.
+    fn written(&self, prefix: &str, heading: &str) -> String {
+        let mut inner = self.namespaces.iter();
+        if let (true, Some((only, namespace)), None) = (self.functions.is_empty(), inner.next(), inner.next())
+            && !names::is_reserved_word(only)
+        {
+            return namespace.written(prefix, &format!("{heading}.{only}"));
+        }
+        format!("{prefix}namespace {heading} {{\n{}\n}}", indented(&self.members().join("\n")))
+    }
+
+    /// A reserved word can be a property but not the name of a declaration, so such a member is declared under another
+    /// name and exported under its own. That ends the rule that everything in an ambient namespace is exported.
+    fn members(&self) -> Vec<String> {
+        let all_names: Vec<&String> = self.functions.keys().chain(self.namespaces.keys()).collect();
+        let renames: BTreeMap<&str, String> = all_names
+            .iter()
+            .filter(|name| names::is_reserved_word(name))
+            .map(|name| (name.as_str(), free_name(name, &all_names)))
+            .collect();
+        let declared = |name: &str| match renames.get(name) {
+            Some(other) => (String::new(), other.clone()),
+            None if renames.is_empty() => (String::new(), name.to_owned()),
+            None => ("export ".to_owned(), name.to_owned()),
+        };
+        let mut members = Vec::new();
+        for (name, function) in &self.functions {
+            let (prefix, name) = declared(name);
+            members.push(function.written(&prefix, &name));
+        }
+        for (name, namespace) in &self.namespaces {
+            let (prefix, name) = declared(name);
+            members.push(namespace.written(&prefix, &name));
+        }
+        if !renames.is_empty() {
+            let exports: Vec<String> =
+                renames.iter().map(|(name, other)| format!("{other} as {name}")).collect();
+            members.push(format!("export {{ {} }};", exports.join(", ")));
+        }
+        members
+    }
+}
+
+fn free_name(word: &str, taken: &[&String]) -> String {
+    let mut name = format!("_{word}");
+    while taken.iter().any(|other| **other == name) {
+        name.insert(0, '_');
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests;

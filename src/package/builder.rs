@@ -1,0 +1,167 @@
+//! A set of bindings that belong together, with their handlers.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::binding::{BindingError, BindingLimits, Call, Handler, Registry, RegistryProblem, typed};
+use crate::protocol::declaration::Declaration;
+
+/// What can be wrong with a package: every problem, not only the first.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+pub struct PackageError(pub Vec<RegistryProblem>);
+
+/// Bindings made in code.
+#[derive(Clone, Default)]
+pub struct Package {
+    name: String,
+    bindings: Vec<(Declaration, BindingLimits, Arc<dyn Handler>)>,
+}
+
+impl Package {
+    /// An empty package.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), bindings: Vec::new() }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Adds a function as a binding; its schemas are those of its types.
+    #[must_use]
+    pub fn bind<I, O, F, Fut>(self, name: &str, description: &str, function: F) -> Self
+    where
+        I: DeserializeOwned + JsonSchema + Send + 'static,
+        O: Serialize + JsonSchema,
+        F: Fn(I, Call) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O, BindingError>> + Send + 'static,
+    {
+        self.bind_with(name, description, [], BindingLimits::default(), function)
+    }
+
+    /// Adds a function as a binding, with what it does to the world and within which limits.
+    #[must_use]
+    pub fn bind_with<'a, I, O, F, Fut>(
+        self,
+        name: &str,
+        description: &str,
+        effects: impl IntoIterator<Item = &'a str>,
+        limits: BindingLimits,
+        function: F,
+    ) -> Self
+    where
+        I: DeserializeOwned + JsonSchema + Send + 'static,
+        O: Serialize + JsonSchema,
+        F: Fn(I, Call) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O, BindingError>> + Send + 'static,
+    {
+        let declaration = Declaration {
+            description: Some(description.to_owned()),
+            input: Some(schema_of::<I>(settings().for_deserialize())),
+            output: Some(schema_of::<O>(settings().for_serialize())),
+            effects: effects.into_iter().map(str::to_owned).collect(),
+            ..Declaration::named(name)
+        };
+        self.with(declaration, limits, typed(function))
+    }
+
+    /// Adds a binding with a declaration made by hand.
+    #[must_use]
+    pub fn with(
+        mut self,
+        declaration: Declaration,
+        limits: BindingLimits,
+        handler: Arc<dyn Handler>,
+    ) -> Self {
+        self.bindings.push((declaration, limits, handler));
+        self
+    }
+
+    /// Puts all bindings into a registry; all problems are reported.
+    pub fn register(self, registry: &mut Registry) -> Result<(), PackageError> {
+        let problems: Vec<RegistryProblem> = self
+            .bindings
+            .into_iter()
+            .enumerate()
+            .filter_map(|(index, (declaration, limits, handler))| {
+                registry.add(declaration, &limits, handler, &self.name, &format!("/bindings/{index}")).err()
+            })
+            .collect();
+        if problems.is_empty() { Ok(()) } else { Err(PackageError(problems)) }
+    }
+}
+
+/// Every schema of ours is Draft 2020-12, so none has to say it.
+fn settings() -> SchemaSettings {
+    SchemaSettings::draft2020_12().with(|settings| settings.meta_schema = None)
+}
+
+/// The schema of a type; what it refers to stands in its own `$defs`.
+fn schema_of<T: JsonSchema>(settings: SchemaSettings) -> Value {
+    settings.into_generator().into_root_schema_for::<T>().to_value()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+    use serde_json::json;
+
+    #[derive(Deserialize, JsonSchema)]
+    struct Query {
+        id: String,
+    }
+
+    #[derive(Serialize, JsonSchema)]
+    struct Order {
+        total: f64,
+        items: Vec<Item>,
+    }
+
+    #[derive(Serialize, JsonSchema)]
+    struct Item {
+        sku: String,
+    }
+
+    async fn get_order(query: Query, _: Call) -> Result<Option<Order>, BindingError> {
+        let item = Item { sku: query.id };
+        Ok(Some(Order { total: 1.0, items: vec![item] }))
+    }
+
+    #[test]
+    fn schemas_are_those_of_the_types_and_complete_in_themselves() {
+        let package = Package::new("orders").bind_with(
+            "getOrder",
+            "Fetch an order.",
+            ["read"],
+            BindingLimits::default(),
+            get_order,
+        );
+        let mut registry = Registry::default();
+        package.register(&mut registry).unwrap();
+        let declaration = &registry.get("getOrder").unwrap().declaration;
+        let input = declaration.input.as_ref().unwrap();
+        assert_eq!(input["required"], json!(["id"]));
+        assert_eq!(input.get("$schema"), None);
+        let output = declaration.output.as_ref().unwrap();
+        assert!(output["$defs"]["Order"]["properties"]["items"].is_object());
+        assert!(output["$defs"]["Item"].is_object());
+        assert_eq!(declaration.effects, ["read"]);
+    }
+
+    #[test]
+    fn every_problem_of_a_package_is_reported() {
+        let package =
+            Package::new("p").bind("a", "", get_order).bind("a", "", get_order).bind("eval", "", get_order);
+        let PackageError(problems) = package.register(&mut Registry::default()).unwrap_err();
+        let places: Vec<_> = problems.iter().map(|problem| problem.path.as_str()).collect();
+        assert_eq!(places, ["/bindings/1/name", "/bindings/2/name"]);
+    }
+}

@@ -1,0 +1,377 @@
+//! A package served by an executable that speaks scomp over its stdin and stdout.
+//!
+//! One process for all sessions, called concurrently. A supervisor owns it: when it ends, calls in flight fail with
+//! `PeerGone`, and it is started again, later each time. What it offers is settled at the first start; one that comes
+//! back with other bindings counts as not started, since sessions were told of the first ones. Its configuration is in
+//! the handshake, as `metadata.config`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
+use tokio::process::Command;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::Environment;
+use super::bridge::Bridge;
+use super::file::{PackageFile, Source};
+use super::process::Process;
+use crate::binding::is_control_name;
+use crate::binding::{BindingError, Call, Handler, handler};
+use crate::client::{Client, ClientError};
+use crate::protocol::declaration::Declaration;
+use crate::rpc::Kind;
+use crate::transport::Lines;
+
+/// How long an executable may take to answer the handshake.
+/// Long enough for an interpreter on a busy machine, short enough that a start does not seem to hang.
+const HANDSHAKE_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// The first wait before an executable that ended is started again; it doubles each time.
+const RESTART_WAIT_FIRST: Duration = Duration::from_millis(200);
+
+/// The longest such wait. One that ran for as long begins with the first wait again.
+const RESTART_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// How long an executable may take to end after the end of its input when the server stops.
+/// Time to write a file; the stop of the server waits for it.
+const STOP_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// Longest message both ways, the same as for clients.
+const MESSAGE_BYTES_MAX: usize = 16 << 20;
+
+/// Longest line of stderr that is logged in one piece, so that a flood without line ends costs no memory.
+const STDERR_LINE_BYTES_MAX: u64 = 8 << 10;
+
+/// Calls that may end without an answer before the executable is taken for hung and started again.
+/// Half of what may wait for answers on one connection, so that there is always room for calls that are answered.
+const CALLS_UNANSWERED_MAX: usize = 512;
+
+/// What of our own environment every executable sees.
+const ENV_PASSED: [&str; 4] = ["PATH", "HOME", "LANG", "TMPDIR"];
+
+/// Why an executable is not there.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// The operating system cannot start it.
+    #[error("`{program}` cannot be started: {error}")]
+    Spawn {
+        /// The executable.
+        program: String,
+        /// What the system says.
+        error: std::io::Error,
+    },
+    /// It runs, but says nothing.
+    #[error("`{program}` did not answer the handshake within {} s", HANDSHAKE_WAIT_MAX.as_secs())]
+    Silent {
+        /// The executable.
+        program: String,
+    },
+    /// It refused the handshake, answered something else, or ended.
+    #[error("`{program}` did not shake hands: {error}")]
+    Handshake {
+        /// The executable.
+        program: String,
+        /// What happened instead.
+        error: ClientError,
+    },
+}
+
+/// How an executable is started, each time.
+pub(super) struct Launch {
+    package: String,
+    program: PathBuf,
+    arguments: Vec<String>,
+    folder: PathBuf,
+    env: Environment,
+    config: Value,
+}
+
+impl Launch {
+    pub(super) fn new(
+        package: &PackageFile,
+        folder: &Path,
+        env: &Environment,
+        config: Value,
+    ) -> Option<Self> {
+        let Source::Command(words) = &package.source else {
+            return None;
+        };
+        let (program, arguments) = words.split_first()?;
+        let passed = ENV_PASSED.into_iter().chain(package.env.iter().map(String::as_str));
+        Some(Self {
+            package: package.name.clone(),
+            // A path is meant from the declaration's folder; a bare name is looked for in PATH.
+            program: if program.contains('/') { folder.join(program) } else { PathBuf::from(program) },
+            arguments: arguments.to_vec(),
+            folder: folder.to_owned(),
+            env: passed.filter_map(|name| Some((name.to_owned(), env.get(name)?.clone()))).collect(),
+            config,
+        })
+    }
+
+    /// Ends a process with everything in its group; returns when it is gone.
+    async fn end(&self, process: Process) {
+        if let Err(error) = process.end().await {
+            tracing::warn!(package = %self.package, %error, "the command cannot be ended");
+        }
+    }
+
+    async fn start(&self) -> Result<Running, CommandError> {
+        let program = self.program.display().to_string();
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).current_dir(&self.folder).env_clear().envs(&self.env);
+        let (process, (stdin, stdout, stderr)) = Process::start(command)
+            .await
+            .map_err(|error| CommandError::Spawn { program: program.clone(), error })?;
+        let stderr_log = AbortOnDropHandle::new(tokio::spawn(log_lines(self.package.clone(), stderr)));
+        let introduction = json!({
+            "client": {"name": "scomp-serve", "version": env!("CARGO_PKG_VERSION")},
+            "config": self.config,
+        });
+        let shaking = Client::builder()
+            .metadata(introduction)
+            .message_bytes_max(MESSAGE_BYTES_MAX)
+            .connect_transport(Lines::new(stdout, stdin, MESSAGE_BYTES_MAX));
+        let failure = match timeout(HANDSHAKE_WAIT_MAX, shaking).await {
+            Ok(Ok(client)) => return Ok(Running { client, process, _stderr_log: stderr_log }),
+            Ok(Err(error)) => CommandError::Handshake { program, error },
+            Err(_) => CommandError::Silent { program },
+        };
+        self.end(process).await;
+        Err(failure)
+    }
+}
+
+/// An executable that shook hands.
+struct Running {
+    client: Client,
+    process: Process,
+    _stderr_log: AbortOnDropHandle<()>,
+}
+
+async fn log_lines(package: String, stderr: impl AsyncRead + Unpin) {
+    let mut stderr = BufReader::new(stderr);
+    let mut line = Vec::new();
+    while let Ok(1..) = (&mut stderr).take(STDERR_LINE_BYTES_MAX).read_until(b'\n', &mut line).await {
+        tracing::info!(%package, "{}", String::from_utf8_lossy(&line).trim_end());
+        line.clear();
+    }
+}
+
+/// The handle of a package that an executable serves; the executable ends when the last one is gone.
+pub struct CommandPackage {
+    name: String,
+    bindings: Arc<[Value]>,
+    current_rx: watch::Receiver<Option<Arc<Line>>>,
+    end: CancellationToken,
+    ended: CancellationToken,
+    _ends_when_dropped: DropGuard,
+}
+
+/// One run of the executable, as calls see it.
+struct Line {
+    client: Client,
+    /// Which start it came from, from 1.
+    start: u64,
+    /// Calls in a row that ended before their answer came.
+    unanswered: AtomicUsize,
+    hung: CancellationToken,
+}
+
+impl CommandPackage {
+    /// Starts the executable and keeps it running.
+    pub(super) async fn start(launch: Launch) -> Result<Self, CommandError> {
+        let running = launch.start().await?;
+        let bindings = running.client.bindings();
+        let (current_tx, current_rx) = watch::channel(None);
+        let (end, ended) = (CancellationToken::new(), CancellationToken::new());
+        let package = Self {
+            name: launch.package.clone(),
+            bindings: Arc::clone(&bindings),
+            current_rx,
+            end: end.clone(),
+            ended: ended.clone(),
+            _ends_when_dropped: end.clone().drop_guard(),
+        };
+        let supervisor = Supervisor { launch, bindings, current_tx };
+        let ended = ended.drop_guard();
+        tokio::spawn(async move {
+            // Dropped with the task, also where its runtime ends before it does.
+            let _ended = ended;
+            supervisor.run(running, &end).await;
+        });
+        Ok(package)
+    }
+
+    /// Ends the executable for good; returns when it is gone.
+    pub async fn stop(&self) {
+        self.end.cancel();
+        self.ended.cancelled().await;
+    }
+
+    /// The package's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether the executable runs at the moment.
+    pub fn is_running(&self) -> bool {
+        self.current_rx.borrow().is_some()
+    }
+
+    /// Waits until the executable was started that many times, the first time included.
+    pub async fn started(&self, times: u64) {
+        let is_there = |current: &Option<Arc<Line>>| current.as_ref().is_some_and(|line| line.start >= times);
+        // The sender lives as long as this handle does.
+        let _ = self.current_rx.clone().wait_for(is_there).await;
+    }
+
+    /// What the executable declared.
+    pub(super) fn bindings(&self) -> &[Value] {
+        &self.bindings
+    }
+
+    /// Passes calls of one binding on.
+    pub(super) fn handler(self: &Arc<Self>, declaration: &Declaration) -> Arc<dyn Handler> {
+        let package = Arc::clone(self);
+        let binding: Arc<str> = declaration.name.as_str().into();
+        handler(move |input, call| {
+            let (package, binding) = (Arc::clone(&package), Arc::clone(&binding));
+            async move { package.call(&binding, input, call).await }
+        })
+    }
+
+    async fn call(&self, binding: &str, input: Value, call: Call) -> Result<Value, BindingError> {
+        let Some(line) = self.current_rx.borrow().clone() else {
+            let message = format!("the command of `{}` ended and is being restarted", self.name);
+            return Err(BindingError::of_kind(Kind::PeerGone, message));
+        };
+        let bridge = Bridge::new(line.client.clone(), &call);
+        let input = bridge.to_peer(input, call.functions.clone()).await?;
+        let mut waiting = Waiting { line: &line, answered: false };
+        let outcome = line.client.invoke(binding, input).await;
+        waiting.answered = true;
+        bridge.accept(outcome)
+    }
+}
+
+/// Notices a call that ends before its answer came.
+struct Waiting<'a> {
+    line: &'a Line,
+    answered: bool,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.answered {
+            self.line.unanswered.store(0, Ordering::Relaxed);
+        } else if self.line.unanswered.fetch_add(1, Ordering::Relaxed) + 1 == CALLS_UNANSWERED_MAX {
+            self.line.hung.cancel();
+        }
+    }
+}
+
+impl std::fmt::Debug for CommandPackage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CommandPackage").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+struct Supervisor {
+    launch: Launch,
+    bindings: Arc<[Value]>,
+    current_tx: watch::Sender<Option<Arc<Line>>>,
+}
+
+impl Supervisor {
+    async fn run(self, mut running: Running, end: &CancellationToken) {
+        let mut wait = RESTART_WAIT_FIRST;
+        for start in 1.. {
+            let started = Instant::now();
+            let hung = self.announce(&running, start);
+            tokio::select! {
+                _ = running.client.closed() => {}
+                () = hung.cancelled() => {
+                    tracing::error!(package = %self.launch.package, "the command answers no calls any more");
+                }
+                () = end.cancelled() => {
+                    self.current_tx.send_replace(None);
+                    return self.stop(running).await;
+                }
+            }
+            self.current_tx.send_replace(None);
+            self.launch.end(running.process).await;
+            tracing::warn!(package = %self.launch.package, "the command ended");
+            if started.elapsed() >= RESTART_WAIT_MAX {
+                wait = RESTART_WAIT_FIRST;
+            }
+            running = tokio::select! {
+                running = self.start_again(&mut wait) => running,
+                () = end.cancelled() => return,
+            };
+        }
+    }
+
+    /// Lets calls through; the token says that they are not answered.
+    fn announce(&self, running: &Running, start: u64) -> CancellationToken {
+        let hung = CancellationToken::new();
+        self.current_tx.send_replace(Some(Arc::new(Line {
+            client: running.client.clone(),
+            start,
+            unanswered: AtomicUsize::new(0),
+            hung: hung.clone(),
+        })));
+        hung
+    }
+
+    /// Ends the executable because the server stops: the end of its input comes first, so that it can finish.
+    async fn stop(&self, running: Running) {
+        let finish = async {
+            running.client.close().await;
+            running.process.exited().await;
+        };
+        // One that has not ended by then is killed now; so is what it started, either way.
+        let _ = timeout(STOP_WAIT_MAX, finish).await;
+        self.launch.end(running.process).await;
+    }
+
+    async fn start_again(&self, wait: &mut Duration) -> Running {
+        let package = &self.launch.package;
+        loop {
+            sleep(*wait).await;
+            *wait = (*wait * 2).min(RESTART_WAIT_MAX);
+            match self.launch.start().await {
+                Ok(running) if running.client.bindings() == self.bindings => {
+                    tracing::info!(%package, "the command runs again");
+                    return running;
+                }
+                Ok(running) => {
+                    tracing::error!(%package, "the command came back with other bindings");
+                    self.launch.end(running.process).await;
+                }
+                Err(error) => tracing::error!(%package, %error, "the command did not come back"),
+            }
+        }
+    }
+}
+
+/// The declarations in the answer to a handshake, without those of a server's own control bindings.
+pub(super) fn declarations(bindings: &[Value]) -> Result<Vec<Declaration>, String> {
+    let mut declared = Vec::new();
+    for (at, binding) in bindings.iter().enumerate() {
+        let declaration = Declaration::from_peer(binding).map_err(|error| {
+            format!("the command's answer: /bindings/{at}{}: {}", error.path, error.message)
+        })?;
+        if !is_control_name(&declaration.name) {
+            declared.push(declaration);
+        }
+    }
+    Ok(declared)
+}

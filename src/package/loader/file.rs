@@ -1,0 +1,246 @@
+//! Finding declaration files and reading one: strictly, since a field nobody knows is a typing error.
+
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use super::problems::{Problems, member};
+use crate::binding::{BindingLimits, RegistryProblem};
+use crate::protocol::declaration::Declaration;
+use crate::protocol::declaration::type_name;
+
+/// Longest declaration file.
+/// Ten thousand bindings of a few hundred bytes fit; a data file that was put there by mistake is not read into memory.
+const DECLARATION_FILE_BYTES_MAX: u64 = 4 << 20;
+
+const FIELDS: [&str; 8] =
+    ["package", "description", "bindings", "rust", "command", "env", "configSchema", "config"];
+
+/// What a folder holds, sorted by path so that every start sees the same order.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) declarations: Vec<PathBuf>,
+    pub(super) services: Vec<PathBuf>,
+}
+
+/// A declaration file.
+pub(super) struct PackageFile {
+    pub(super) name: String,
+    pub(super) description: Option<String>,
+    pub(super) source: Source,
+    pub(super) bindings: Option<Vec<Declared>>,
+    pub(super) env: Vec<String>,
+    pub(super) config_schema: Option<Value>,
+    pub(super) config: Option<Value>,
+}
+
+/// Where the handlers are.
+pub(super) enum Source {
+    /// A package built into the server.
+    Rust(String),
+    /// An executable and its arguments; never empty.
+    Command(Vec<String>),
+}
+
+/// One binding of a file.
+#[derive(Clone)]
+pub(super) struct Declared {
+    pub(super) declaration: Declaration,
+    pub(super) limits: BindingLimits,
+    /// Where it stands in the file.
+    pub(super) path: String,
+}
+
+impl Declared {
+    /// A binding that somebody else declared, for which `path` answers.
+    pub(super) fn bare(declaration: Declaration, path: &str) -> Self {
+        Self { declaration, limits: BindingLimits::default(), path: path.to_owned() }
+    }
+}
+
+/// Looks for `DIR/*.json` (but for the files of npm), `DIR/*/declaration.json` and `DIR/services/*.{js,ts}`.
+pub(super) fn find(dir: &Path) -> Result<Found, RegistryProblem> {
+    let unreadable = |path: &Path, error: &io::Error| RegistryProblem {
+        origin: path.display().to_string(),
+        path: String::new(),
+        message: format!("cannot be read: {error}"),
+    };
+    let list = |path: &Path| -> io::Result<Vec<PathBuf>> {
+        fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect()
+    };
+    let mut found = Found::default();
+    for path in list(dir).map_err(|error| unreadable(dir, &error))? {
+        let declaration = path.join("declaration.json");
+        if declaration.is_file() {
+            found.declarations.push(declaration);
+        } else if has_extension(&path, &["json"]) && !is_of_npm(&path) && path.is_file() {
+            found.declarations.push(path);
+        }
+    }
+    let services = dir.join("services");
+    if services.is_dir() {
+        found.services = list(&services).map_err(|error| unreadable(&services, &error))?;
+        found.services.retain(|path| has_extension(path, &["js", "ts"]) && path.is_file());
+    }
+    found.declarations.sort();
+    found.services.sort();
+    Ok(found)
+}
+
+/// Bindings in JavaScript bring these along, and none of them can be a declaration.
+fn is_of_npm(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| ["package.json", "package-lock.json", "tsconfig.json"].contains(&name))
+}
+
+fn has_extension(path: &Path, extensions: &[&str]) -> bool {
+    path.extension().and_then(|found| found.to_str()).is_some_and(|found| extensions.contains(&found))
+}
+
+/// Reads a file; what is wrong with it is added to `problems`.
+pub(super) fn read(path: &Path, problems: &mut Problems) -> Option<PackageFile> {
+    match read_text(path) {
+        Ok(text) => parse(&text, problems),
+        Err(error) => {
+            problems.add("", format!("cannot be read: {error}"));
+            None
+        }
+    }
+}
+
+fn read_text(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let read = fs::File::open(path)?.take(DECLARATION_FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if read as u64 > DECLARATION_FILE_BYTES_MAX {
+        return Err(io::Error::other(format!("it is longer than {DECLARATION_FILE_BYTES_MAX} bytes")));
+    }
+    Ok(text)
+}
+
+/// Reads the text of a file.
+pub(super) fn parse(text: &str, problems: &mut Problems) -> Option<PackageFile> {
+    let before = problems.count();
+    let fields = match serde_json::from_str(text) {
+        Ok(Value::Object(fields)) => fields,
+        Ok(other) => {
+            problems.add("", format!("expected object, got {}", type_name(&other)));
+            return None;
+        }
+        Err(error) => {
+            problems.add("", format!("not JSON: {error}"));
+            return None;
+        }
+    };
+    for unknown in fields.keys().filter(|key| !FIELDS.contains(&key.as_str())) {
+        problems.add(member("", unknown), format!("unknown field; known are {}", FIELDS.join(", ")));
+    }
+    let name = text_field(&fields, "package", problems);
+    if name.is_none() && !fields.contains_key("package") {
+        problems.add("/package", "missing; every package has a name");
+    }
+    let file = PackageFile {
+        name: name.unwrap_or_default(),
+        description: text_field(&fields, "description", problems),
+        bindings: bindings(&fields, problems),
+        env: texts_field(&fields, "env", problems).unwrap_or_default(),
+        config_schema: fields.get("configSchema").cloned(),
+        config: fields.get("config").cloned(),
+        source: source(&fields, problems)?,
+    };
+    (problems.count() == before).then_some(file)
+}
+
+fn source(fields: &Map<String, Value>, problems: &mut Problems) -> Option<Source> {
+    match (fields.contains_key("rust"), fields.contains_key("command")) {
+        (true, false) => text_field(fields, "rust", problems).map(Source::Rust),
+        (false, true) => {
+            let words = texts_field(fields, "command", problems)?;
+            if words.is_empty() {
+                problems.add("/command", "expected an executable and its arguments, got nothing");
+                return None;
+            }
+            Some(Source::Command(words))
+        }
+        (true, true) | (false, false) => {
+            problems.add("", "expected exactly one of `rust` and `command`");
+            None
+        }
+    }
+}
+
+fn bindings(fields: &Map<String, Value>, problems: &mut Problems) -> Option<Vec<Declared>> {
+    let listed = match fields.get("bindings")? {
+        Value::Array(listed) => listed,
+        other => {
+            problems.add("/bindings", format!("expected array, got {}", type_name(other)));
+            return None;
+        }
+    };
+    let mut declared = Vec::with_capacity(listed.len());
+    for (at, binding) in listed.iter().enumerate() {
+        let path = format!("/bindings/{at}");
+        let limits = limits(binding, &path, problems);
+        match Declaration::from_file(binding) {
+            Ok(declaration) => declared.push(Declared { declaration, limits, path }),
+            Err(error) => problems.add(format!("{path}{}", error.path), error.message),
+        }
+    }
+    Some(declared)
+}
+
+fn limits(binding: &Value, path: &str, problems: &mut Problems) -> BindingLimits {
+    let Some(limits) = binding.get("limits") else {
+        return BindingLimits::default();
+    };
+    let read: BindingLimits = serde_json::from_value(limits.clone()).unwrap_or_else(|error| {
+        problems.add(format!("{path}/limits"), error.to_string());
+        BindingLimits::default()
+    });
+    for (field, is_zero) in
+        [("timeoutMs", read.timeout_ms == Some(0)), ("concurrency", read.concurrency == Some(0))]
+    {
+        if is_zero {
+            problems.add(format!("{path}/limits/{field}"), "expected a positive integer, got 0");
+        }
+    }
+    read
+}
+
+fn text_field(fields: &Map<String, Value>, key: &str, problems: &mut Problems) -> Option<String> {
+    match fields.get(key)? {
+        Value::String(text) if !text.is_empty() => Some(text.clone()),
+        Value::String(_) => {
+            problems.add(member("", key), "expected some text, got \"\"");
+            None
+        }
+        other => {
+            problems.add(member("", key), format!("expected string, got {}", type_name(other)));
+            None
+        }
+    }
+}
+
+fn texts_field(fields: &Map<String, Value>, key: &str, problems: &mut Problems) -> Option<Vec<String>> {
+    let path = member("", key);
+    let listed = match fields.get(key)? {
+        Value::Array(listed) => listed,
+        other => {
+            problems.add(path, format!("expected array of strings, got {}", type_name(other)));
+            return None;
+        }
+    };
+    let mut texts = Vec::with_capacity(listed.len());
+    for (at, item) in listed.iter().enumerate() {
+        match item {
+            // The operating system takes neither as a name or an argument.
+            Value::String(text) if !text.contains('\0') => texts.push(text.clone()),
+            Value::String(_) => problems.add(format!("{path}/{at}"), "expected text without NUL"),
+            other => {
+                problems.add(format!("{path}/{at}"), format!("expected string, got {}", type_name(other)))
+            }
+        }
+    }
+    Some(texts)
+}

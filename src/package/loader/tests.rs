@@ -1,0 +1,196 @@
+//! Folders on disk, loaded for real.
+
+use std::fs;
+
+use super::*;
+use crate::binding::handler;
+
+/// A package that is compiled in, as the server's own are.
+const BUILT_IN: &[PackageDef] = &[PackageDef {
+    name: "orders",
+    declaration: include_str!("../../../bindings/orders/declaration.json"),
+    open: open_orders,
+}];
+
+fn open_orders(_context: &PackageContext<'_>) -> Result<PackageInstance, String> {
+    let find = handler(|_input, _call| async { Ok(serde_json::Value::Null) });
+    Ok(vec![("getOrder", find)].into())
+}
+
+/// A folder that goes when the test does.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn with(files: &[(&str, &str)]) -> Self {
+        let dir = std::env::temp_dir().join(format!("scomp-loader-{}", uuid::Uuid::new_v4()));
+        for (name, text) in files {
+            let path = dir.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        Self(dir)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+async fn loaded(files: &[(&str, &str)]) -> Result<Loaded, Vec<(String, String, String)>> {
+    let folder = Folder::with(files);
+    load(&folder.0, &Environment::new(), BUILT_IN).await.map_err(|problems| {
+        let shown = |problem: RegistryProblem| {
+            let origin = problem.origin.trim_start_matches(&folder.0.display().to_string()).to_owned();
+            (origin, problem.path, problem.message)
+        };
+        problems.into_iter().map(shown).collect()
+    })
+}
+
+/// Asserts that exactly these problems are found: file, JSON Pointer, and how the message begins.
+async fn refused(files: &[(&str, &str)], expected: &[(&str, &str, &str)]) {
+    let problems = loaded(files).await.unwrap_err();
+    let all = format!("{problems:#?}");
+    assert_eq!(problems.len(), expected.len(), "{all}");
+    for ((file, path, message), (at_file, at_path, begins)) in problems.iter().zip(expected) {
+        assert_eq!((file.as_str(), path.as_str()), (*at_file, *at_path), "{all}");
+        assert!(message.starts_with(begins), "{message:?} does not begin with {begins:?}");
+    }
+}
+
+#[tokio::test]
+async fn packages_and_services_are_found_in_a_fixed_order() {
+    let loaded = loaded(&[
+        ("shop.json", r#"{"package": "shop", "description": "A shop.", "rust": "orders"}"#),
+        ("services/b.ts", ""),
+        ("services/a.js", ""),
+        ("services/readme.md", ""),
+        ("empty/other.json", "not looked at"),
+        ("notes.txt", "not looked at"),
+    ])
+    .await
+    .unwrap();
+    let [package] = loaded.packages.as_slice() else { panic!("{:?}", loaded.packages) };
+    assert_eq!((package.name.as_str(), package.description.as_deref()), ("shop", Some("A shop.")));
+    assert_eq!(package.bindings, ["getOrder"]);
+    let services: Vec<_> = loaded.services.iter().filter_map(|path| path.file_name()).collect();
+    assert_eq!(services, ["a.js", "b.ts"]);
+    assert!(loaded.registry.get("getOrder").is_some_and(|binding| binding.origin.ends_with("shop.json")));
+}
+
+#[tokio::test]
+async fn the_files_of_npm_are_no_declarations() {
+    let loaded =
+        loaded(&[("package.json", "{}"), ("package-lock.json", "{}"), ("tsconfig.json", "{}")]).await;
+    assert!(loaded.unwrap().packages.is_empty());
+}
+
+#[tokio::test]
+async fn a_folder_that_is_not_there_is_a_problem() {
+    let problems = load(Path::new("/nowhere/at/all"), &Environment::new(), BUILT_IN).await.unwrap_err();
+    assert_eq!(problems[0].origin, "/nowhere/at/all");
+}
+
+#[tokio::test]
+async fn every_problem_of_every_file_is_listed_with_its_place() {
+    refused(
+        &[
+            ("a.json", "{"),
+            ("b.json", "[]"),
+            ("c.json", r#"{"pakage": 1, "description": 5, "bindings": {}, "rust": "orders"}"#),
+            ("d.json", r#"{"package": "d", "rust": "orders", "command": ["x"]}"#),
+            ("e.json", r#"{"package": "e", "command": []}"#),
+            ("f.json", r#"{"package": "f", "command": ["x", 1], "env": "PATH"}"#),
+            ("g.json", r#"{"package": "g", "rust": "nothing"}"#),
+        ],
+        &[
+            ("/a.json", "", "not JSON: EOF"),
+            ("/b.json", "", "expected object, got array"),
+            ("/c.json", "/pakage", "unknown field; known are package"),
+            ("/c.json", "/package", "missing"),
+            ("/c.json", "/description", "expected string, got number"),
+            ("/c.json", "/bindings", "expected array, got object"),
+            ("/d.json", "", "expected exactly one of `rust` and `command`"),
+            ("/e.json", "/command", "expected an executable"),
+            ("/f.json", "/env", "expected array of strings, got string"),
+            ("/f.json", "/command/1", "expected string, got number"),
+            ("/g.json", "/rust", "no built-in package `nothing`; expected one of "),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn declarations_and_handlers_must_match() {
+    let undeclared = r#"{"package": "p", "rust": "orders", "bindings": [{"name": "getOrders"}]}"#;
+    refused(
+        &[("p/declaration.json", undeclared)],
+        &[
+            ("/p/declaration.json", "/bindings/0/name", "no handler for `getOrders`"),
+            ("/p/declaration.json", "/bindings", "the handler `getOrder` is not declared"),
+        ],
+    )
+    .await;
+    let twice =
+        r#"{"package": "p", "rust": "orders", "bindings": [{"name": "getOrder"}, {"name": "getOrder"}]}"#;
+    refused(&[("p.json", twice)], &[("/p.json", "/bindings/1/name", "`getOrder` is declared twice")]).await;
+}
+
+#[tokio::test]
+async fn a_bad_binding_is_named_down_to_the_member() {
+    let file = r#"{"package": "p", "rust": "orders", "bindings": [
+        {"name": "getOrder", "inputs": {}}, {"name": 5, "limits": {"timeoutMs": 0, "concurrency": 0}},
+        {"name": "a", "limits": {"timeout": 1}}]}"#;
+    refused(
+        &[("p.json", file)],
+        &[
+            ("/p.json", "/bindings/0/inputs", "unknown field"),
+            ("/p.json", "/bindings/1/limits/timeoutMs", "expected a positive integer"),
+            ("/p.json", "/bindings/1/limits/concurrency", "expected a positive integer"),
+            ("/p.json", "/bindings/1/name", "expected string, got number"),
+            ("/p.json", "/bindings/2/limits", "unknown field `timeout`"),
+        ],
+    )
+    .await;
+    let schema = r#"{"package": "p", "rust": "orders", "bindings": [{"name": "getOrder", "input": {"properties": {"id": {"type": "strng"}}}}]}"#;
+    let problems = loaded(&[("p.json", schema)]).await.unwrap_err();
+    assert_eq!(problems[0].1, "/bindings/0/input/properties/id/type");
+}
+
+#[tokio::test]
+async fn names_and_packages_stand_once() {
+    let problems = loaded(&[
+        ("a.json", r#"{"package": "shop", "rust": "orders"}"#),
+        ("b.json", r#"{"package": "shop", "rust": "orders"}"#),
+    ])
+    .await
+    .unwrap_err();
+    let places: Vec<_> = problems.iter().map(|(file, path, _)| (file.as_str(), path.as_str())).collect();
+    assert_eq!(places, [("/b.json", "/package"), ("/b.json", "/bindings/0/name")]);
+}
+
+#[tokio::test]
+async fn a_configuration_is_held_against_the_packages_own_schema() {
+    let extra = r#"{"package": "p", "rust": "orders", "config": {"colour": "${COLOUR}"}}"#;
+    refused(
+        &[("p.json", extra)],
+        &[("/p.json", "/config/colour", "the environment has no `COLOUR`"), ("/p.json", "/config", "")],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn bad_schema_beside_a_command_is_named_before_it_is_started() {
+    let file = r##"{"package": "p", "command": ["./not-there"], "bindings": [
+        {"name": "a", "input": {"properties": {"id": {"type": "strng"}}}}, {"name": "b", "output": {"$ref": "#none"}}]}"##;
+    refused(
+        &[("p.json", file)],
+        &[
+            ("/p.json", "/bindings/0/input/properties/id/type", "matches none"),
+            ("/p.json", "/bindings/1/output/$ref", "`#none` cannot be resolved"),
+        ],
+    )
+    .await;
+}

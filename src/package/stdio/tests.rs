@@ -1,0 +1,124 @@
+//! The Rust client on the other end of a pair.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::*;
+use crate::binding::BindingLimits;
+use crate::client::Client;
+use crate::transport::pair;
+
+#[derive(Deserialize, schemars::JsonSchema)]
+struct Sum {
+    a: f64,
+    b: f64,
+}
+
+#[derive(Serialize, schemars::JsonSchema)]
+struct Total {
+    total: f64,
+}
+
+async fn add(input: Sum, _: Call) -> Result<Total, BindingError> {
+    Ok(Total { total: input.a + input.b })
+}
+
+/// Calls the function in its input, and gives back one of its own and the one it got.
+async fn echo(input: Value, call: Call) -> Result<Value, BindingError> {
+    let back = call.function(&input["back"]).ok_or_else(|| BindingError::new("no function"))?;
+    let said = back.call(vec![json!("hi")], call.depth).await?;
+    let asked = call.invoke("ask", json!({"n": 1})).await?;
+    let own = call
+        .provide("double", handler(|arguments, _| async move { Ok(json!([arguments[0], arguments[0]])) }));
+    Ok(json!({"said": said, "asked": asked, "own": own, "back": input["back"]}))
+}
+
+fn package() -> Package {
+    let echoes = crate::protocol::declaration::Declaration::named("echo");
+    Package::new("sums").bind("add", "Adds two numbers.", add).with(
+        echoes,
+        BindingLimits::default(),
+        handler(echo),
+    )
+}
+
+async fn connected() -> Client {
+    let (ours, theirs) = pair(16);
+    tokio::spawn(serve_over(theirs, package()));
+    Client::builder()
+        .bind(
+            "ask",
+            "Adds one.",
+            |input: Value| async move { Ok(json!(input["n"].as_i64().unwrap_or(0) + 1)) },
+        )
+        .connect_transport(ours)
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn bindings_are_declared_and_called_with_checked_input() {
+    let client = connected().await;
+    let names: Vec<_> = client.bindings().iter().map(|binding| binding["name"].clone()).collect();
+    assert_eq!(names, ["add", "echo"]);
+    assert_eq!(client.invoke("add", json!({"a": 1, "b": 2})).await.unwrap(), json!({"total": 3.0}));
+    let refused = client.invoke("add", json!({"a": "1"})).await.unwrap_err();
+    assert_eq!(refused.kind(), "InvalidInput");
+    assert_eq!(client.invoke("sub", json!({})).await.unwrap_err().kind(), "UnknownBinding");
+}
+
+#[tokio::test]
+async fn code_is_not_run() {
+    let refused = connected().await.eval("1").await.unwrap_err();
+    assert_eq!((refused.kind(), refused.rpc().unwrap().code), ("UnknownMethod", -32601));
+}
+
+#[tokio::test]
+async fn functions_travel_both_ways_and_end_when_given_up() {
+    let client = connected().await;
+    let back =
+        client.export("back", |arguments, _| async move { Ok(json!({"got": arguments})) }).await.unwrap();
+    let answer = client.invoke("echo", json!({"back": back})).await.unwrap();
+    assert_eq!((&answer["said"], &answer["asked"]), (&json!({"got": ["hi"]}), &json!(2)));
+    let double = client.function(&answer["own"]).unwrap();
+    assert_eq!(double.call(vec![json!(2)]).await.unwrap(), json!([2, 2]));
+    let returned = client.function(&answer["back"]).unwrap();
+    assert_eq!(returned.call(vec![json!(7)]).await.unwrap(), json!({"got": [7]}));
+    drop(double);
+    // The release goes out before the next request, so this one meets a function that is gone.
+    client.invoke("add", json!({"a": 1, "b": 2})).await.unwrap();
+    assert!(client.function(&answer["own"]).is_none());
+}
+
+#[tokio::test]
+async fn a_package_is_made_of_the_configuration_or_refused_with_the_reason() {
+    let built = |config: Value| async move {
+        let (ours, theirs) = pair(16);
+        let build = |config: &Value| match config["name"].as_str() {
+            Some(name) => Ok(Package::new("built").bind(name, "Adds two numbers.", add)),
+            None => Err("a name is missing".to_owned()),
+        };
+        tokio::spawn(serve_built(theirs, build));
+        let metadata = json!({"config": config});
+        Client::builder().metadata(metadata).connect_transport(ours).await
+    };
+    let client = built(json!({"name": "plus"})).await.unwrap();
+    assert_eq!(client.invoke("plus", json!({"a": 1, "b": 2})).await.unwrap(), json!({"total": 3.0}));
+    assert!(built(json!({})).await.unwrap_err().to_string().contains("a name is missing"));
+    assert!(built(json!({"name": "Array"})).await.unwrap_err().to_string().contains("/bindings/0/name"));
+}
+
+#[tokio::test]
+async fn the_end_of_the_input_ends_it() {
+    let (ours, theirs) = pair(16);
+    let serving = tokio::spawn(serve_over(theirs, package()));
+    drop(ours);
+    assert!(serving.await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn a_package_with_a_bad_name_is_not_served() {
+    let package = Package::new("bad").bind("Array", "No.", add);
+    let PackageError(problems) = serve_over(pair(1).0, package).await.unwrap_err();
+    assert_eq!(problems[0].path, "/bindings/0/name");
+}

@@ -1,0 +1,12 @@
+//! What scomp v0.1 adds to JSON-RPC: its methods, declarations, names, and what passes between a connection and its
+//! session.
+//!
+//! Pure, like [`crate::rpc`]: no sockets, no clock, no locks.
+
+pub mod boundary;
+pub mod declaration;
+pub mod methods;
+pub mod names;
+pub mod peer;
+pub mod plain;
+pub mod shape;

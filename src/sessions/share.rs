@@ -1,0 +1,66 @@
+//! What sessions have in common and in parts: the memory of all of them, and the places of detached ones.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::{Directory, Entry, busy};
+use crate::observe;
+use crate::protocol::shape::tree_bytes;
+use crate::rpc::ErrorObject;
+use crate::runtime::{Claim, MemoryTotal};
+
+/// Declarations up to here are not counted as memory of a session: those of a hundred ordinary tools.
+const DECLARED_UNCOUNTED_BYTES_MAX: usize = 256 << 10;
+
+impl Directory {
+    /// Divides what there is one of among that many principals.
+    #[must_use]
+    pub fn shared_by(mut self, principals: usize) -> Self {
+        let detached_max = self.settings.detached_max;
+        // Each may keep one, however many they are, unless none are to be kept.
+        self.detached_share = (detached_max / principals.max(1)).max(detached_max.min(1));
+        self
+    }
+
+    /// The memory of its sessions.
+    pub fn memory(&self) -> &MemoryTotal {
+        &self.memory
+    }
+
+    /// Declarations are kept as long as their connection, so large ones count as memory of its session.
+    pub(super) fn claim_declarations(&self, declared: &[Value]) -> Result<Option<Claim>, ErrorObject> {
+        let bytes = declared.iter().map(tree_bytes).sum();
+        if bytes <= DECLARED_UNCOUNTED_BYTES_MAX {
+            return Ok(None);
+        }
+        match Claim::new(&self.memory, bytes) {
+            Some(claim) => Ok(Some(claim)),
+            None => Err(self.out_of_memory()),
+        }
+    }
+
+    pub(super) fn out_of_memory(&self) -> ErrorObject {
+        observe::refused("server-memory");
+        busy("the memory for sessions is used up")
+    }
+}
+
+/// Takes the session of a principal that has been detached longest, if the principal has more than `detached_max`.
+pub(super) fn oldest_detached(
+    sessions: &mut HashMap<String, Entry>,
+    principal: &str,
+    detached_max: usize,
+) -> Option<Entry> {
+    if sessions.len() <= detached_max {
+        return None;
+    }
+    let own = sessions.iter().filter(|(_, entry)| entry.principal.name == principal);
+    let detached = own.filter_map(|(id, entry)| Some((entry.detached_at?, id)));
+    if detached.clone().count() <= detached_max {
+        return None;
+    }
+    let (_, oldest) = detached.min()?;
+    let oldest = oldest.clone();
+    sessions.remove(&oldest)
+}
