@@ -1,6 +1,8 @@
 //! What the endpoint promises beyond the vectors: durability, limits, blobs, names.
 
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
 
 use crate::peer::{Identity, Manner, Peer};
 use crate::process::Process;
@@ -209,6 +211,37 @@ async fn blobs_are_named_by_their_content_and_told_to_watchers() {
     let document = hall.ask("graph.query", root(&format!("cid:{id}"), json!(false))).await;
     assert_eq!(document["ok"]["entities"][0]["document"]["value"]["type"], json!("image/gif"));
     assert_eq!(document["ok"]["serverSeq"], json!(1));
+}
+
+/// Starts an upload whose body does not come.
+async fn stalled_upload(url: &str, space: &str) -> TcpStream {
+    let host = url.trim_start_matches("ws://").trim_end_matches('/');
+    let mut socket = TcpStream::connect(host).await.unwrap();
+    let head = format!("POST /{space}/blobs HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9\r\n\r\n");
+    socket.write_all(head.as_bytes()).await.unwrap();
+    socket
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn uploads_past_the_number_served_at_a_time_are_refused() {
+    const HTTP_BODIES_MAX: usize = 32;
+    let hall = Hall::new().await;
+    let space = hall.owner.did.clone();
+    let upload = async || {
+        let junk = hall.http(reqwest::Method::POST, &format!("{space}/blobs"), "junk".to_owned()).await;
+        junk.status().as_u16()
+    };
+    let mut stalled = Vec::new();
+    for _ in 1..HTTP_BODIES_MAX {
+        stalled.push(stalled_upload(&hall.running.url, &space).await);
+    }
+    // One place is left, however many of the others have arrived.
+    assert_eq!(upload().await, 400);
+    stalled.push(stalled_upload(&hall.running.url, &space).await);
+    // The last one is on its way; until it has arrived there is still a place.
+    while upload().await != 503 {}
+    drop(stalled);
+    while upload().await != 400 {}
 }
 
 #[tokio::test(flavor = "multi_thread")]
