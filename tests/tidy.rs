@@ -34,7 +34,7 @@ const WORDS_LEFT: &[(&str, usize)] = &[
     ("somebody", 50),
     ("those who", 32),
     ("is none", 237),
-    ("at once", 109),
+    ("at once", 106),
     ("put down", 9),
     ("farewell", 6),
     ("patience", 21),

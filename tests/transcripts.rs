@@ -1,4 +1,4 @@
-//! Plays every transcript under `tests/transcripts/scomp` over a real WebSocket.
+//! Plays every transcript under `tests/transcripts` over a real WebSocket.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod support;
@@ -10,22 +10,23 @@ use scomp::limits::Limits;
 use support::Running;
 use tokio::task::JoinSet;
 
-/// Transcripts played at once: enough to keep two cores busy, few enough that none waits long.
-const PLAYED_AT_ONCE: usize = 8;
+/// Transcripts played concurrently: enough to keep two cores busy, few enough that none waits long.
+const PLAYED_MAX: usize = 8;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_server_says_what_the_transcripts_say() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts/scomp");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
     let shared = Arc::new(Running::with(Limits::default()).await);
-    let mut waiting = support::files(&folder, "txt").into_iter();
+    let areas = std::fs::read_dir(&folder).unwrap().map(|area| area.unwrap().path());
+    let mut waiting = areas.flat_map(|area| support::files(&area, "txt"));
     let mut playing = JoinSet::new();
     let mut failures = Vec::new();
     loop {
-        while playing.len() < PLAYED_AT_ONCE {
+        while playing.len() < PLAYED_MAX {
             let Some(path) = waiting.next() else { break };
             let shared = Arc::clone(&shared);
             playing.spawn(async move {
-                let name = path.file_name().unwrap().to_string_lossy().into_owned();
+                let name = name_of(&path);
                 let text = std::fs::read_to_string(&path).unwrap();
                 let played = support::player::play(&text, &shared).await;
                 played.map_err(|message| format!("{name}:{message}"))
@@ -40,4 +41,10 @@ async fn the_server_says_what_the_transcripts_say() {
     }
     failures.sort();
     assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// Its area and its file.
+fn name_of(path: &Path) -> String {
+    let parts: Vec<_> = path.iter().rev().take(2).map(|part| part.to_string_lossy()).collect();
+    format!("{}/{}", parts[1], parts[0])
 }

@@ -16,9 +16,9 @@ import type { Step } from './support/script.js';
 import { TestServer, transcripts } from './support/server.js';
 
 // They call `relay`, with which a handler calls a binding of the client: an executable cannot.
-const NEED_RUST_HANDLERS = new Set(['03_worked_reverse_invoke.txt', '84_errors_pass_through.txt']);
+const NEED_RUST_HANDLERS = new Set(['invoke/worked_example.txt', 'invoke/errors_pass_through.txt']);
 
-const files = readdirSync(transcripts)
+const files = readdirSync(transcripts, { encoding: 'utf8', recursive: true })
   .filter((name) => name.endsWith('.txt') && !NEED_RUST_HANDLERS.has(name))
   .sort();
 

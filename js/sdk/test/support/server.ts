@@ -13,7 +13,7 @@ import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('../../../../', import.meta.url));
 export const testBindings = fileURLToPath(new URL('bindings', import.meta.url));
-export const transcripts = join(root, 'tests/transcripts/scomp');
+export const transcripts = join(root, 'tests/transcripts');
 
 /** The binary to test: `SCOMP_SERVE`, or the debug build. */
 export const binary =
