@@ -238,7 +238,7 @@ fn handshake(content: &Map<String, Value>) -> Result<Body, Refusal> {
     };
     match text(capabilities, "version").map_err(in_content)? {
         Some(version) if !is_spoken(&version) => {
-            let message = format!("version {} is not spoken here, {PROTOCOL_VERSION} is", cut(&version));
+            let message = format!("unsupported version {}, expected {PROTOCOL_VERSION}", cut(&version));
             Err(Refusal::new(ErrorCode::ProtocolError, message))
         }
         _ => Ok(Body::Advertise),

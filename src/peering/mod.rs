@@ -62,7 +62,7 @@ pub trait Conversation: Send + 'static {
 
     /// A binary frame came in.
     fn on_binary(&mut self, _bytes: &[u8], _now: Instant, out: &mut Outbox) {
-        out.close(crate::transport::close_code::UNSUPPORTED, "only text frames are spoken here");
+        out.close(crate::transport::close_code::UNSUPPORTED, "expected a text frame");
     }
 
     /// The connection is about to be closed by this side. What is sent here goes out before the close frame.

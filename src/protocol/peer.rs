@@ -121,7 +121,7 @@ impl Peer {
             (Phase::AwaitingHandshake, HANDSHAKE) => {
                 let params = read_handshake(params)?;
                 if params.protocol != PROTOCOL {
-                    let message = format!("protocol {:?} is not spoken here", params.protocol);
+                    let message = format!("unsupported protocol version {:?}", params.protocol);
                     return Err(ErrorObject::new(Kind::UnsupportedProtocol, message)
                         .with("supported", vec![Value::from(PROTOCOL)]));
                 }

@@ -20,7 +20,7 @@ pub mod code {
     pub const INTERNAL: i64 = -32603;
     /// The code ran and failed, or was refused to run.
     pub const EVAL: i64 = -32000;
-    /// The handshake names a protocol version that is not spoken here.
+    /// The handshake names a protocol version that is not supported.
     pub const UNSUPPORTED_PROTOCOL: i64 = -32001;
     /// A request before the handshake.
     pub const NOT_READY: i64 = -32002;
@@ -59,7 +59,7 @@ kinds! {
     UnknownMethod => code::METHOD_NOT_FOUND,
     /// Parameters of the wrong shape.
     InvalidParams => code::INVALID_PARAMS,
-    /// A protocol version that is not spoken here.
+    /// A protocol version that is not supported.
     UnsupportedProtocol => code::UNSUPPORTED_PROTOCOL,
     /// The handshake has to come first.
     NotReady => code::NOT_READY,

@@ -235,7 +235,7 @@ impl<T: Transport> Connection<T> {
             }
             Some(Ok(Frame::Alive)) => Ok(()),
             Some(Ok(Frame::Binary(_))) => {
-                Err(End::Close(close_code::UNSUPPORTED, "only text frames are spoken here".to_owned()))
+                Err(End::Close(close_code::UNSUPPORTED, "expected a text frame".to_owned()))
             }
             Some(Ok(Frame::TooLong)) => {
                 let max = self.config.directory.limits().message_bytes_max;
@@ -362,7 +362,7 @@ impl<T: Transport> Connection<T> {
             return Ok(());
         }
         if self.lease.is_none() && self.config.timeouts.handshake.is_some() {
-            return Err(End::Close(1008, "no handshake came".to_owned()));
+            return Err(End::Close(1008, "handshake timed out".to_owned()));
         }
         if self.pinged {
             return Err(End::Close(1008, "no sign of life".to_owned()));

@@ -299,7 +299,7 @@ impl Directory {
     fn resume(&self, principal: &Arc<Principal>, resume: &ResumeParams) -> Result<Opened, ErrorObject> {
         let refused = || {
             observe::refused("session");
-            ErrorObject::new(Kind::SessionRefused, "there is no such session for you")
+            ErrorObject::new(Kind::SessionRefused, "session not found")
         };
         let mut sessions = self.sessions.lock();
         let entry = sessions.get_mut(&resume.id).ok_or_else(refused)?;

@@ -130,11 +130,8 @@ async fn a_provider_that_breaks_off_is_an_error_and_then_done() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_provider_that_answers_garbage_is_an_error_and_then_done() {
-    assert_eq!(ends_with_error("test", "garbage").await, "provider error: the answer is no stream of events");
-    assert_eq!(
-        ends_with_error("openai", "garbage").await,
-        "provider error: the answer is no stream of events"
-    );
+    assert_eq!(ends_with_error("test", "garbage").await, "provider error: expected an event stream");
+    assert_eq!(ends_with_error("openai", "garbage").await, "provider error: expected an event stream");
 }
 
 #[tokio::test(flavor = "multi_thread")]

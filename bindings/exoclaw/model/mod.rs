@@ -78,7 +78,7 @@ pub(crate) enum AnswerError {
     EventTooLong(#[from] EventTooLong),
     #[error("an event is no JSON object")]
     Unreadable,
-    #[error("the answer is no stream of events")]
+    #[error("expected an event stream")]
     NoAnswer,
     #[error("{0}")]
     Reported(String),
