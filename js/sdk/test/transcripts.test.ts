@@ -16,7 +16,11 @@ import type { Step } from './support/script.js';
 import { TestServer, transcripts } from './support/server.js';
 
 // They call `relay`, with which a handler calls a binding of the client: an executable cannot.
-const NEED_RUST_HANDLERS = new Set(['invoke/worked_example.txt', 'invoke/errors_pass_through.txt']);
+const NEED_RUST_HANDLERS = new Set([
+  'invoke/worked_example.txt',
+  'invoke/errors_pass_through.txt',
+  'values/malformed_answers.txt',
+]);
 
 const files = readdirSync(transcripts, { encoding: 'utf8', recursive: true })
   .filter((name) => name.endsWith('.txt') && !NEED_RUST_HANDLERS.has(name))
