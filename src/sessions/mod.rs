@@ -204,7 +204,7 @@ impl Directory {
             Some(resume) => self.resume(principal, resume)?,
             None => self.create(principal)?,
         };
-        let (events_tx, events) = event_channel();
+        let (events_tx, events) = event_channel(&self.memory);
         let evals_queued = match resumed {
             true => handle.inspect().await.map_or(0, |info| info.evals_queued + usize::from(info.running)),
             false => 0,

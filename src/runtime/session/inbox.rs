@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
+use super::super::total::{Claim, MemoryTotal};
 use crate::budget::Charge;
 use crate::protocol::boundary::{Closing, SessionCommand, SessionEvent};
 use crate::protocol::declaration::Declaration;
@@ -24,6 +25,11 @@ pub(crate) const EVENTS_QUEUED_MAX: usize = 1024;
 
 /// Bytes of answers that may wait for a connection before it counts as a slow reader and is closed.
 pub(crate) const BACKLOG_BYTES_MAX: usize = 32 << 20;
+
+/// Larger events are claimed from the memory of all sessions while they wait. Where there is no room left, a connection
+/// that has more than this waiting already is closed as a slow reader: many of them would take what the others need.
+/// Small enough that twenty thousand connections below it fit into a gigabyte.
+const UNCLAIMED_BYTES_MAX: usize = 64 << 10;
 
 /// Something for a session to act on.
 #[derive(Debug)]
@@ -101,22 +107,31 @@ pub(crate) struct Attachment {
 /// The way from a session to its connection, with the bytes on it counted.
 #[derive(Debug, Clone)]
 pub(crate) struct EventSender {
-    events_tx: mpsc::Sender<SessionEvent>,
+    events_tx: mpsc::Sender<QueuedEvent>,
     backlog: Arc<AtomicUsize>,
+    memory: Arc<MemoryTotal>,
+}
+
+/// An event on its way, with its part of the memory of all sessions if it is large.
+#[derive(Debug)]
+struct QueuedEvent {
+    event: SessionEvent,
+    _claim: Option<Claim>,
 }
 
 /// The connection's end of it.
 #[derive(Debug)]
 pub(crate) struct EventReceiver {
-    events_rx: mpsc::Receiver<SessionEvent>,
+    events_rx: mpsc::Receiver<QueuedEvent>,
     backlog: Arc<AtomicUsize>,
 }
 
-/// A way for events.
-pub(crate) fn event_channel() -> (EventSender, EventReceiver) {
+/// A way for events; large ones draw on `memory`.
+pub(crate) fn event_channel(memory: &Arc<MemoryTotal>) -> (EventSender, EventReceiver) {
     let (events_tx, events_rx) = mpsc::channel(EVENTS_QUEUED_MAX);
     let backlog = Arc::new(AtomicUsize::new(0));
-    (EventSender { events_tx, backlog: Arc::clone(&backlog) }, EventReceiver { events_rx, backlog })
+    let sender = EventSender { events_tx, backlog: Arc::clone(&backlog), memory: Arc::clone(memory) };
+    (sender, EventReceiver { events_rx, backlog })
 }
 
 /// What an event counts beside its content.
@@ -137,24 +152,28 @@ impl EventSender {
     /// Sends an event; `false` when the connection is gone or reads too slowly, which is the same to a session.
     pub(crate) async fn send(&self, event: SessionEvent) -> bool {
         let bytes = weight(&event);
-        if self.backlog.fetch_add(bytes, Ordering::Relaxed) > BACKLOG_BYTES_MAX {
+        let waiting = self.backlog.fetch_add(bytes, Ordering::Relaxed);
+        let is_large = bytes > UNCLAIMED_BYTES_MAX;
+        let claim = is_large.then(|| Claim::new(&self.memory, bytes)).flatten();
+        let is_short = is_large && claim.is_none();
+        if waiting > if is_short { UNCLAIMED_BYTES_MAX } else { BACKLOG_BYTES_MAX } {
             return false;
         }
-        self.events_tx.send(event).await.is_ok()
+        self.events_tx.send(QueuedEvent { event, _claim: claim }).await.is_ok()
     }
 }
 
 impl EventReceiver {
     /// The next event; `None` when the session is gone or gave the connection up.
     pub(crate) async fn recv(&mut self) -> Option<SessionEvent> {
-        let event = self.events_rx.recv().await?;
+        let QueuedEvent { event, _claim } = self.events_rx.recv().await?;
         self.backlog.fetch_sub(weight(&event), Ordering::Relaxed);
         Some(event)
     }
 
     /// An event that is there already.
     pub(crate) fn try_recv(&mut self) -> Option<SessionEvent> {
-        let event = self.events_rx.try_recv().ok()?;
+        let QueuedEvent { event, _claim } = self.events_rx.try_recv().ok()?;
         self.backlog.fetch_sub(weight(&event), Ordering::Relaxed);
         Some(event)
     }
@@ -188,5 +207,41 @@ impl SessionHandle {
     /// Whether the session is gone.
     pub fn is_gone(&self) -> bool {
         self.inbox_tx.is_closed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rpc::Id;
+
+    fn answer(bytes: usize) -> SessionEvent {
+        let text = format!("\"{}\"", "x".repeat(bytes));
+        let result = serde_json::value::RawValue::from_string(text).unwrap();
+        SessionEvent::Answered { request: Id::Number(1), outcome: Ok(result) }
+    }
+
+    #[tokio::test]
+    async fn slow_reader_is_given_up_when_the_memory_of_all_is_used_up() {
+        let memory = MemoryTotal::new(3 << 20);
+        let (slow, mut waiting) = event_channel(&memory);
+        assert!(slow.send(answer(1 << 20)).await && slow.send(answer(1 << 20)).await);
+        assert!(!slow.send(answer(1 << 20)).await);
+        // A connection that reads gets its answer however much waits for others.
+        let (quick, mut read) = event_channel(&memory);
+        assert!(quick.send(answer(2 << 20)).await);
+        assert!(read.recv().await.is_some());
+        assert!(waiting.recv().await.is_some() && waiting.try_recv().is_some());
+        assert_eq!(memory.drawn(), 0);
+    }
+
+    #[tokio::test]
+    async fn events_of_an_ended_connection_are_given_back() {
+        let memory = MemoryTotal::new(3 << 20);
+        let (sender, receiver) = event_channel(&memory);
+        assert!(sender.send(answer(1 << 20)).await);
+        assert!(memory.drawn() > 1 << 20);
+        drop((sender, receiver));
+        assert_eq!(memory.drawn(), 0);
     }
 }
