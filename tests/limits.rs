@@ -275,7 +275,7 @@ async fn limits_that_would_crash_are_refused_by_the_builder() {
     ] {
         let refused = Server::builder().limits(limits).build().err().unwrap();
         assert!(
-            matches!(refused, StartError::Limits(_)) && refused.to_string().starts_with(name),
+            matches!(refused, StartError::Settings(_)) && refused.to_string().starts_with(name),
             "{refused}"
         );
     }

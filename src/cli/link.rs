@@ -31,7 +31,7 @@ pub(super) fn build(settings: &Settings, loaded: Loaded) -> Result<Server, Failu
         builder = builder.tls(Tls::load(tls).map_err(|error| wrong(&error))?);
     }
     builder.build().map_err(|error| match error {
-        StartError::Policies(_) | StartError::Limits(_) | StartError::Settings(_) => wrong(&error),
+        StartError::Policies(_) | StartError::Settings(_) => wrong(&error),
         StartError::Bindings(_) | StartError::Io(_) => Failure::Run(error.to_string()),
     })
 }

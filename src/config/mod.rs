@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{DURATION_MS_MAX, Limits, LimitsError, SettingsError};
+use crate::limits::{DURATION_MS_MAX, Limits, SettingsError};
 use crate::quota::Quotas;
 use crate::server::settings::{AuditSettings, AuthSettings, OriginSettings, ServerSettings, TlsSettings};
 use crate::server::shards;
@@ -118,10 +118,7 @@ pub enum ConfigError {
         /// What is wrong with it.
         message: String,
     },
-    /// Limits with which no server can be started.
-    #[error(transparent)]
-    Limits(#[from] LimitsError),
-    /// Other settings with which no server can be started.
+    /// Limits or other settings with which no server can be started.
     #[error(transparent)]
     Settings(#[from] SettingsError),
     /// The values do not make sense.

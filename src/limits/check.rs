@@ -1,10 +1,9 @@
 //! Which values the limits may have. A server is not started with limits that would crash it, or with which it could serve
 //! nothing.
 
-use std::fmt;
 use std::time::Duration;
 
-use super::Limits;
+use super::{Limits, SettingCheck, SettingsError};
 
 /// Least memory of a session.
 /// A fresh context takes 281 KB, one with all of the prelude loaded some 600 KB, and a script needs room as well. Below what a
@@ -50,72 +49,19 @@ pub const DURATION_MS_MAX: u64 = 365 * 24 * 60 * 60 * 1000;
 /// [`DURATION_MS_MAX`] as a duration.
 pub const DURATION_MAX: Duration = Duration::from_millis(DURATION_MS_MAX);
 
-/// A limit with a value that no server can be started with.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("limits.{name}: expected {expected}, got {value}")]
-pub struct LimitProblem {
-    /// The limit, as in the settings.
-    pub name: &'static str,
-    /// What was set.
-    pub value: u64,
-    /// Which values are accepted.
-    pub expected: String,
-}
-
-/// Everything that is wrong with the limits.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LimitsError(pub Vec<LimitProblem>);
-
-impl fmt::Display for LimitsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, problem) in self.0.iter().enumerate() {
-            write!(f, "{}{problem}", if index > 0 { "\n" } else { "" })?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for LimitsError {}
-
-/// Collects the limits that are out of range.
-#[derive(Default)]
-struct Check {
-    problems: Vec<LimitProblem>,
-}
-
-impl Check {
-    fn range(&mut self, name: &'static str, value: u64, min: u64, max: u64) {
-        if (min..=max).contains(&value) {
-            return;
-        }
-        let expected = match max {
-            u64::MAX => format!("at least {min}"),
-            max => format!("{min} to {max}"),
-        };
-        self.problems.push(LimitProblem { name, value, expected });
-    }
-
-    fn bytes(&mut self, name: &'static str, value: usize, min: usize, max: usize) {
-        self.range(name, value as u64, min as u64, max as u64);
-    }
-
-    /// With 0 the server could do nothing of the kind at all.
-    fn positive(&mut self, name: &'static str, value: usize) {
-        self.range(name, value as u64, 1, u64::MAX);
-    }
-
-    fn duration(&mut self, name: &'static str, value: u64, min: u64) {
+impl SettingCheck<'_> {
+    fn duration(&mut self, name: &str, value: u64, min: u64) {
         self.range(name, value, min, DURATION_MS_MAX);
     }
 }
 
 impl Limits {
     /// Whether a server can be started with these limits; the error lists every limit that is out of range.
-    pub fn check(&self) -> Result<(), LimitsError> {
-        let mut check = Check::default();
+    pub fn check(&self) -> Result<(), SettingsError> {
+        let mut check = SettingCheck::new("limits");
         check.bytes("message_bytes_max", self.message_bytes_max, MESSAGE_BYTES_MIN, TEXT_BYTES_MAX);
         check.bytes("result_bytes_max", self.result_bytes_max, RESULT_BYTES_MIN, TEXT_BYTES_MAX);
-        check.positive("queued_evals_max", self.queued_evals_max);
+        check.count("queued_evals_max", self.queued_evals_max, usize::MAX);
         check.bytes("console_bytes_max", self.console_bytes_max, 0, TEXT_BYTES_MAX);
         check.bytes("value_depth_max", self.value_depth_max, 1, VALUE_DEPTH_MAX);
         check.duration("cpu_ms_max", self.cpu_ms_max, 1);
@@ -123,8 +69,8 @@ impl Limits {
         check.bytes("memory_bytes_max", self.memory_bytes_max, MEMORY_BYTES_MIN, MEMORY_BYTES_MAX);
         check.bytes("stack_bytes_max", self.stack_bytes_max, STACK_BYTES_MIN, STACK_BYTES_MAX);
         check.range("invoke_depth_max", u64::from(self.invoke_depth_max), 1, u64::MAX);
-        check.positive("requests_open_max", self.requests_open_max);
-        check.positive("connection_bytes_max", self.connection_bytes_max);
+        check.count("requests_open_max", self.requests_open_max, usize::MAX);
+        check.count("connection_bytes_max", self.connection_bytes_max, usize::MAX);
         check.bytes("calls_bytes_max", self.calls_bytes_max, CALLS_BYTES_MIN, usize::MAX);
         check.bytes(
             "memory_total_bytes_max",
@@ -135,10 +81,7 @@ impl Limits {
         check.duration("background_cpu_ms_per_minute", self.background_cpu_ms_per_minute, 0);
         check.duration("binding_ms_max", self.binding_ms_max, 1);
         check.duration("client_grace_ms", self.client_grace_ms, 0);
-        match check.problems {
-            problems if problems.is_empty() => Ok(()),
-            problems => Err(LimitsError(problems)),
-        }
+        check.finish()
     }
 }
 
@@ -187,9 +130,10 @@ mod tests {
         for (name, min, max) in RANGES {
             let past = [min.checked_sub(1), max.map(|max| max + 1)];
             for value in past.into_iter().flatten() {
-                let LimitsError(problems) = with(name, value).check().unwrap_err();
+                let SettingsError(problems) = with(name, value).check().unwrap_err();
                 assert_eq!(problems.len(), 1, "{problems:?}");
-                assert_eq!((problems[0].name, problems[0].value), (name, value));
+                assert_eq!(problems[0].key, format!("limits.{name}"));
+                assert_eq!(problems[0].value, value.to_string());
             }
         }
     }

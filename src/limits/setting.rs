@@ -1,4 +1,4 @@
-//! Settings beside the limits with values that a server cannot be started with.
+//! Settings with values that a server cannot be started with.
 
 use std::fmt;
 
@@ -44,12 +44,24 @@ impl<'a> SettingCheck<'a> {
 
     /// Requires `1..=max`: with 0 the server, or the principal, could do nothing of the kind.
     pub(crate) fn count(&mut self, name: &str, value: usize, max: usize) {
-        if (1..=max).contains(&value) {
+        self.bytes(name, value, 1, max);
+    }
+
+    /// Requires `min..=max` of a size in memory.
+    pub(super) fn bytes(&mut self, name: &str, value: usize, min: usize, max: usize) {
+        // No value is past the largest number, whatever its width: both mean that there is no maximum.
+        let max = if max == usize::MAX { u64::MAX } else { max as u64 };
+        self.range(name, value as u64, min as u64, max);
+    }
+
+    /// Requires `min..=max`; with the largest number as `max` there is no maximum.
+    pub(super) fn range(&mut self, name: &str, value: u64, min: u64, max: u64) {
+        if (min..=max).contains(&value) {
             return;
         }
         let expected = match max {
-            usize::MAX => "at least 1".to_owned(),
-            max => format!("1 to {max}"),
+            u64::MAX => format!("at least {min}"),
+            max => format!("{min} to {max}"),
         };
         self.add(name, expected, value.to_string());
     }

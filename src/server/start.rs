@@ -4,7 +4,7 @@ use std::io;
 
 use super::Gate;
 use crate::binding::{Policy, PolicyNames, Registry, UnknownName};
-use crate::limits::{LimitsError, SettingsError};
+use crate::limits::SettingsError;
 use crate::package::PackageError;
 
 /// Why a server could not be made.
@@ -16,10 +16,7 @@ pub enum StartError {
     /// Policies name bindings or effects that do not exist, and so would not protect from what they seem to.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Policies(Vec<UnknownName>),
-    /// The limits would crash the server, or it could serve nothing within them.
-    #[error(transparent)]
-    Limits(#[from] LimitsError),
-    /// Other settings with which the server could serve nothing.
+    /// Limits or other settings that would crash the server, or with which it could serve nothing.
     #[error(transparent)]
     Settings(#[from] SettingsError),
     /// The operating system says no.
