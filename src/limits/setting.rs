@@ -67,6 +67,7 @@ impl<'a> SettingCheck<'a> {
     }
 
     /// Requires a number above 0 that is finite. A comparison with NaN is false, so NaN would switch a limit off.
+    #[cfg(feature = "server")]
     pub(crate) fn positive_number(&mut self, name: &str, value: f64) {
         if !(value.is_finite() && value > 0.0) {
             self.add(name, "a positive number".to_owned(), value.to_string());
