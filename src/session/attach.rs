@@ -1,0 +1,134 @@
+//! Connections come and go; the session stays.
+
+use super::boundary::FromSession;
+use super::tables::Freed;
+use super::{ChargedTo, ClientConnection, Effect, RefHolder, Session, SessionState, Turn, Work};
+use crate::protocol::boundary::{Closing, SessionEvent};
+use crate::protocol::fn_ref::FnRef;
+
+impl Session {
+    /// A connection takes the session, from another one if need be.
+    pub(super) fn attach(&mut self, client: ClientConnection) {
+        if let Some(number) = self.state.connection() {
+            self.send_event(SessionEvent::Close(Closing::TakenOver));
+            self.detach(number);
+        }
+        self.state.stalled = None;
+        let connection = client.number;
+        self.state.client = Some(client);
+        self.introduce_client();
+        let evals_queued = self.state.evals.queued() + usize::from(self.state.evals.running.is_some());
+        self.send(FromSession::Attached { connection, evals_queued });
+        self.send_waiting_calls();
+    }
+
+    /// Whether messages of that connection are for this session: it holds it, or it held it and reads too slowly.
+    pub(super) fn is_accepted(&self, connection: u64) -> bool {
+        self.state.connection() == Some(connection) || self.state.stalled == Some(connection)
+    }
+
+    /// Nothing more is sent to that connection.
+    pub(super) fn stall(&mut self, connection: u64) {
+        if self.state.connection() == Some(connection) {
+            self.detach_client();
+            self.state.stalled = Some(connection);
+        }
+    }
+
+    /// The connection of that number is gone, if it is still the one.
+    pub(super) fn detach(&mut self, connection: u64) {
+        self.state.stalled.take_if(|stalled| *stalled == connection);
+        if self.state.connection() == Some(connection) {
+            self.detach_client();
+        }
+    }
+
+    /// What belongs to a connection ends with it.
+    fn detach_client(&mut self) {
+        self.state.client = None;
+        self.state.console.set_streaming(false);
+        self.fail_client_calls();
+        let freed = self.state.references.release_all(RefHolder::Client);
+        self.free(freed);
+        self.state.references.drop_import_schemas();
+    }
+
+    /// The script is told which bindings there are now, before anything else runs.
+    pub(super) fn introduce_client(&mut self) {
+        if self.state.client.is_some() {
+            let streams = self.state.streams_console();
+            self.state.console.set_streaming(streams);
+        }
+        self.announce_bindings();
+    }
+
+    pub(super) fn announce_bindings(&mut self) {
+        let turn = Turn { charged_to: ChargedTo::Background, depth: 0, work: Work::Bindings };
+        self.state.ready.push_front(turn);
+    }
+
+    /// The client gives up a function of the script.
+    pub(super) fn release_from_client(&mut self, reference: &str, count: u64) {
+        if let Ok(FnRef::Script(number)) = reference.parse() {
+            let freed = self.state.references.release(RefHolder::Client, number, count);
+            self.free(freed.into_iter().collect());
+        }
+    }
+
+    /// A handler gives up a function of the script or of the client.
+    pub(super) fn release_from_handler(&mut self, function: &FnRef, count: u64) {
+        match function {
+            FnRef::Script(number) => {
+                let freed = self.state.references.release(RefHolder::Handler, *number, count);
+                self.free(freed.into_iter().collect());
+            }
+            FnRef::Client { .. } => self.release_to_client(function, count),
+            FnRef::Handler(_) => {}
+        }
+    }
+
+    /// Tells the client that functions of its own are not held any more, if they are the present client's.
+    fn release_to_client(&mut self, function: &FnRef, count: u64) {
+        if let Some(reference) = self.own_reference(function) {
+            self.send_event(SessionEvent::Release { reference, count });
+        }
+    }
+
+    /// The id on the wire of a function of the present client.
+    pub(super) fn own_reference(&self, function: &FnRef) -> Option<String> {
+        function.client_id(self.state.connection()?).map(str::to_owned)
+    }
+
+    /// Passes on what the script dropped since the last look.
+    pub fn send_dropped_imports(&mut self) {
+        for (function, count) in std::mem::take(&mut self.state.dropped_imports) {
+            let freed = self.state.references.drop_import(&function);
+            self.free(freed.into_iter().collect());
+            self.release_to_client(&function, count);
+        }
+    }
+
+    /// The context ends: everything that its script held is given up.
+    pub(super) fn release_imports(&mut self) {
+        self.send_dropped_imports();
+        let imports: Vec<(FnRef, u64)> =
+            self.state.references.imports().map(|(function, count)| (function.clone(), count)).collect();
+        for (function, count) in imports {
+            self.release_to_client(&function, count);
+        }
+    }
+
+    /// Frees functions that no entry stands for any more.
+    pub(super) fn free(&mut self, freed: Vec<Freed>) {
+        if freed.is_empty() {
+            return;
+        }
+        let (roots, functions) = SessionState::split_freed(freed);
+        if !roots.is_empty() {
+            self.effects.push(Effect::FreeRoots(roots));
+        }
+        if !functions.is_empty() {
+            self.send(FromSession::ReleaseFunctions(functions));
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! A session as data, and the pure machine that advances it.
+//!
+//! [`SessionState`] is everything that a session is beside its JavaScript heap. [`Session`] applies inputs to it:
+//! messages of the host between and during turns, and the report of a turn when it is over. It returns effects; it
+//! neither reads a clock nor sends nor waits. JavaScript runs in turns, from an empty stack to an empty stack. The driver
+//! (`runtime`) asks for the [next turn](Session::next_turn), runs it in slices, and performs the effects.
+//!
+//! Messages are accepted at any time. What needs an empty stack waits in `ready`; what does not (control, handlers) is
+//! done immediately, so nothing but an eval ever waits behind an eval.
+
+mod attach;
+pub mod boundary;
+mod client_call;
+mod control;
+mod deadlines;
+mod eval;
+mod handler_call;
+mod invoke;
+mod pairs;
+mod positions;
+mod reset;
+mod roles;
+mod state;
+mod stop;
+pub mod tables;
+mod time;
+mod turn;
+mod work;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::limits::Limits;
+use crate::protocol::boundary::{Closing, SessionCommand, SessionEvent};
+use crate::rpc::ErrorObject;
+use boundary::{FromSession, Observation, SessionInfo, ToSession};
+pub use control::declarations as control_declarations;
+pub(crate) use positions::{Edit, Positions, locate};
+pub use roles::{ChargedTo, RefHolder, Requester, Stop, ValueSource};
+pub use state::{ClientConnection, SessionState};
+pub use tables::{Callable, InvokedBy};
+pub use turn::BeginTurn;
+pub use time::Time;
+pub use work::{
+    Arguments, AwaitedPromise, CallValue, ContextFacts, Encoded, Settled, Settlement, Turn, TurnReport, Work,
+};
+
+/// The answer to a request of the client: its `result`, ready to be written, or the error.
+pub type Answer = Result<Box<RawValue>, ErrorObject>;
+
+/// A JavaScript value that is held from outside between turns, by its number in a table of its context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RootId(pub u32);
+
+/// A call to the client that the script made, and that leaves the session when the turn is over or suspended.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PendingCall {
+    /// The number of the script's call.
+    pub call: u64,
+    /// Who pays for it.
+    pub charged_to: ChargedTo,
+    /// What it reaches.
+    pub target: PendingTarget,
+    /// How many invokes it is inside of.
+    pub depth: u32,
+}
+
+/// What a call to the client reaches.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum PendingTarget {
+    /// A binding of the client.
+    Binding(String, crate::protocol::methods::Payload),
+    /// A function of the client.
+    Function(crate::protocol::fn_ref::FnRef, crate::protocol::methods::Payload),
+}
+
+/// What the driver is to do.
+#[derive(Debug)]
+pub enum Effect {
+    /// Send this to the host.
+    Send(FromSession),
+    /// Ask the running turn to end.
+    StopTurn(Stop),
+    /// Free these values as soon as the JavaScript stack is empty.
+    FreeRoots(Vec<RootId>),
+    /// Forget promises that were rejected and not handled.
+    DropRejections,
+    /// Put a fresh context in the place of the present one, then apply [`Input::ContextReplaced`].
+    ReplaceContext,
+}
+
+/// What the machine is told.
+#[derive(Debug)]
+pub enum Input {
+    /// The host sent something.
+    Message(ToSession),
+    /// The running turn is suspended: what it asked for is sent.
+    Suspended,
+    /// The running turn is about to go on: its deadlines are checked.
+    Resuming,
+    /// A turn is over.
+    TurnEnded(TurnReport),
+    /// The context was replaced; `false` when there was no room for another one.
+    ContextReplaced(bool),
+    /// The time of a deadline has come.
+    Tick,
+    /// The thread of the session is taken out of service.
+    Retired,
+}
+
+/// A session at work. See the module.
+#[derive(Debug)]
+pub struct Session {
+    /// Everything that it is beside its heap.
+    pub state: SessionState,
+    limits: Arc<Limits>,
+    now: Time,
+    context: ContextFacts,
+    effects: Vec<Effect>,
+    /// For whom values were checked against schemas since the driver last asked.
+    checked_for: Option<Option<ChargedTo>>,
+}
+
+impl Session {
+    /// Continues a session from its state.
+    pub fn new(state: SessionState, limits: Arc<Limits>) -> Self {
+        Self {
+            state,
+            limits,
+            now: Time::default(),
+            context: ContextFacts::default(),
+            effects: Vec::new(),
+            checked_for: None,
+        }
+    }
+
+    /// The limits that it holds itself to.
+    pub fn limits(&self) -> &Arc<Limits> {
+        &self.limits
+    }
+
+    /// Applies an input; the effects are [taken](Self::take_effects) afterwards.
+    pub fn apply(&mut self, input: Input, now: Time) {
+        self.now = now;
+        match input {
+            Input::Message(message) => self.accept(message),
+            Input::Suspended => self.send_pending(),
+            Input::Resuming => self.check_running_turn(),
+            Input::TurnEnded(report) => self.end_turn(report),
+            Input::ContextReplaced(is_replaced) => self.finish_replacement(is_replaced),
+            Input::Tick => self.check_deadlines(),
+            Input::Retired => self.end(Closing::Fault),
+        }
+    }
+
+    /// What is to be done, in order.
+    pub fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Whether there is anything to be done.
+    pub fn has_effects(&self) -> bool {
+        !self.effects.is_empty()
+    }
+
+    /// Says how the context stands.
+    pub fn set_context(&mut self, facts: ContextFacts) {
+        self.context = facts;
+    }
+
+    /// Whether it is to end.
+    pub fn is_ending(&self) -> bool {
+        self.state.ending.is_some()
+    }
+
+    /// For whom values were checked against schemas since this was last asked: the driver measures the time that it took
+    /// and [charges](Self::charge_check) it.
+    pub fn take_checked(&mut self) -> Option<Option<ChargedTo>> {
+        self.checked_for.take()
+    }
+
+    fn accept(&mut self, message: ToSession) {
+        match message {
+            ToSession::Attach { connection, bindings, schema_bytes } => {
+                self.attach(ClientConnection { number: connection, bindings, schema_bytes });
+            }
+            ToSession::Stalled { connection } => self.stall(connection),
+            ToSession::Detach { connection } => self.detach(connection),
+            ToSession::Client { connection, command, charge, admission } => {
+                if self.is_accepted(connection) {
+                    self.accept_command(connection, command, charge, admission);
+                } else {
+                    self.discharge(charge);
+                    self.dequeue(charge, admission.has_slot);
+                }
+            }
+            ToSession::HandlerDone { number, outcome } => self.finish_handler_call(number, outcome),
+            ToSession::HandlerInvoke { request, target, payload, depth, script_call } => {
+                let by = InvokedBy::Handler { request, script_call };
+                self.invoke_for_handler(by, target, payload, depth);
+            }
+            ToSession::HandlerCancel { request } => self.cancel_handler_request(request),
+            ToSession::HandlerRelease { function, count } => self.release_from_handler(&function, count),
+            ToSession::Catalog(catalog) => self.state.next_catalog = Some(catalog),
+            ToSession::CpuQuota { exceeded, is_overdrawn } => self.set_cpu_quota(exceeded, is_overdrawn),
+            ToSession::Inspect { request } => {
+                let info = self.info();
+                self.send(FromSession::Info { request, info });
+            }
+            ToSession::End(closing) => self.end(closing),
+        }
+    }
+
+    fn accept_command(
+        &mut self,
+        connection: u64,
+        command: SessionCommand,
+        charge: u64,
+        admission: boundary::Admission,
+    ) {
+        match command {
+            SessionCommand::Eval { request, params } => {
+                self.accept_eval(Requester { connection, id: request, charge }, params, admission);
+            }
+            SessionCommand::Invoke { request, target, payload } => {
+                let requester = Requester { connection, id: request, charge };
+                self.invoke_for_client(requester, target, payload, admission);
+            }
+            SessionCommand::Answer { call, outcome } => self.accept_answer(call, outcome, charge),
+            SessionCommand::Release { reference, count } => {
+                self.release_from_client(&reference, count);
+                self.discharge(charge);
+            }
+        }
+    }
+
+    fn send(&mut self, message: FromSession) {
+        self.effects.push(Effect::Send(message));
+    }
+
+    /// Sends something to the client, if one is connected.
+    fn send_event(&mut self, event: SessionEvent) {
+        if let Some(client) = &self.state.client {
+            let connection = client.number;
+            self.send(FromSession::Client { connection, event });
+        }
+    }
+
+    fn observe(&mut self, observation: Observation) {
+        self.send(FromSession::Observed(observation));
+    }
+
+    fn observe_refusal(&mut self, reason: &str) {
+        self.observe(Observation::Refused { reason: reason.to_owned() });
+    }
+
+    /// The bytes of a message are free again.
+    fn discharge(&mut self, charge: u64) {
+        if charge > 0 {
+            self.send(FromSession::Discharge { charge, is_open: false });
+        }
+    }
+
+    fn dequeue(&mut self, charge: u64, has_slot: bool) {
+        if has_slot {
+            self.send(FromSession::Dequeued { charge });
+        }
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.state.last_number += 1;
+        self.state.last_number
+    }
+
+    /// Ends the session when the JavaScript stack is empty.
+    fn end(&mut self, closing: Closing) {
+        self.state.ending.get_or_insert(closing);
+        if self.state.in_turn.is_some() {
+            self.effects.push(Effect::StopTurn(Stop::Closed));
+        }
+    }
+
+    /// Answers every request, then says that the session has ended. Only with an empty JavaScript stack.
+    pub fn finish(&mut self, now: Time) {
+        self.now = now;
+        let closing = *self.state.ending.get_or_insert(Closing::Fault);
+        // A server that stops cancels what runs; a client that closes its session knows what it does.
+        let reason = if closing == Closing::GoingAway { Stop::Cancelled } else { Stop::Closed };
+        self.cancel_everything(reason);
+        self.answer_recovering();
+        for (requester, answer) in self.state.client_calls.outbox.take_answers() {
+            self.answer(requester, answer);
+        }
+        self.send_event(SessionEvent::Close(closing));
+        self.send(FromSession::Ended(closing));
+    }
+
+    /// What it does and uses.
+    pub fn info(&self) -> SessionInfo {
+        let state = &self.state;
+        SessionInfo {
+            running: state.evals.running.is_some(),
+            evals_queued: state.evals.queued(),
+            evals_done: state.evals.done,
+            memory_bytes: self.context.memory_bytes + state.schema_bytes(),
+            cpu_ms: u64::try_from(state.cpu_total.as_millis()).unwrap_or(u64::MAX),
+            calls_in_flight: state.script_calls.len(),
+            timers: state.timers.len(),
+            functions_held: state.references.held_by(RefHolder::Client),
+            functions_imported: state.references.imports_len(),
+        }
+    }
+
+    /// Counts CPU time that was used, and reports it to the host.
+    pub fn charge_cpu(&mut self, cpu: Duration) {
+        self.state.cpu_total += cpu;
+        self.send(FromSession::Used { cpu });
+    }
+}

@@ -1,0 +1,114 @@
+//! Ending evals and invocations for a reason of the session's own.
+
+use super::{ChargedTo, Effect, Session, Settled, Stop};
+use super::tables::HandlerWork;
+use crate::rpc::{ErrorObject, Kind};
+
+impl Session {
+    /// Ends the running eval. Only with an empty JavaScript stack.
+    pub(super) fn stop_eval(&mut self, reason: Stop) {
+        let Some(running) = &self.state.evals.running else { return };
+        let charged_to = ChargedTo::Eval(running.number);
+        let message = match reason {
+            Stop::Cpu => format!("the script used more than {} ms of CPU time", self.limits.cpu_ms_max),
+            Stop::Memory => {
+                let (whose, max) = match self.context.refused_by_total {
+                    Some(total) => ("all sessions", total),
+                    None => ("the session", self.limits.memory_bytes_max),
+                };
+                format!("InternalError: out of memory: {whose} used more than {max} bytes")
+            }
+            Stop::Quota => "the CPU quota is overdrawn".to_owned(),
+            Stop::Wall => {
+                let max = running.clock.exceeded(self.now);
+                format!("the script took longer than {} ms", max.as_millis())
+            }
+            Stop::Cancelled => "the eval was cancelled".to_owned(),
+            Stop::Closed => "the session was closed".to_owned(),
+        };
+        self.abandon_calls_of(charged_to);
+        // What it left rejected ended with it.
+        self.effects.push(Effect::DropRejections);
+        let error = self.stop_error(reason, message);
+        self.finish_eval(Err(error), &[]);
+    }
+
+    /// Ends the running eval now, or as soon as the JavaScript stack is empty.
+    pub(super) fn stop_eval_soon(&mut self, reason: Stop) {
+        let Some(running) = &mut self.state.evals.running else { return };
+        running.stop_requested = Some(reason);
+        match self.state.in_turn {
+            None => self.stop_eval(reason),
+            Some(charged_to) if charged_to == ChargedTo::Eval(running.number) => {
+                self.effects.push(Effect::StopTurn(reason));
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Ends a call into the script.
+    pub(super) fn stop_invocation(&mut self, number: u64, reason: Stop) {
+        let charged_to = ChargedTo::Invocation(number);
+        self.drop_promise(charged_to);
+        self.abandon_calls_of(charged_to);
+        let error = self.stop_error(reason, "the function was stopped");
+        self.finish_invocation(number, Settled { charged_to, outcome: Err(error), exported: Vec::new() });
+    }
+
+    /// Ends an eval or a call into the script, if it is still at work. Only with an empty JavaScript stack.
+    pub(super) fn stop_payer(&mut self, charged_to: ChargedTo, reason: Stop) {
+        match self.current_payer(charged_to) {
+            ChargedTo::Eval(_) => self.stop_eval(reason),
+            ChargedTo::Invocation(number) => self.stop_invocation(number, reason),
+            ChargedTo::Background => {}
+        }
+    }
+
+    /// The error for what was stopped; one for the quota says when to come back.
+    fn stop_error(&self, reason: Stop, message: impl Into<String>) -> ErrorObject {
+        let error = ErrorObject::new(reason.kind(), message);
+        match &self.state.cpu_quota {
+            Some((exceeded, _)) if reason == Stop::Quota => {
+                error.with("quota", exceeded.resource.name()).with("retryAfterMs", exceeded.retry_after_ms())
+            }
+            Some(_) | None => error,
+        }
+    }
+
+    /// Ends everything at work or queued, and answers every request.
+    pub(super) fn cancel_everything(&mut self, reason: Stop) {
+        self.stop_eval(reason);
+        let error = ErrorObject::new(reason.kind(), "the session was closed");
+        self.drop_queued(|_| true, &error);
+        self.cancel_work(reason, &error);
+    }
+
+    /// Ends everything at work, and answers the requests for it; what is queued stays.
+    pub(super) fn cancel_work(&mut self, reason: Stop, error: &ErrorObject) {
+        self.stop_eval(reason);
+        for number in self.state.invocations.numbers() {
+            self.stop_invocation(number, reason);
+        }
+        for number in self.state.handler_calls.for_invokes() {
+            if let Some(HandlerWork::Invoke(by)) = self.cancel_handler_call(number) {
+                self.reply(by, Err(error.clone()));
+            }
+        }
+        self.give_up_client_calls(error);
+    }
+
+    /// Fails an eval or invocation whose turn could not begin.
+    pub fn fail_turn(&mut self, message: &str) {
+        let Some(charged_to) = self.state.in_turn.take() else { return };
+        let error = ErrorObject::new(Kind::Busy, message);
+        self.discharge_turn();
+        match charged_to {
+            ChargedTo::Eval(_) => self.finish_eval(Err(error), &[]),
+            ChargedTo::Invocation(number) => {
+                let settled = Settled { charged_to, outcome: Err(error), exported: Vec::new() };
+                self.finish_invocation(number, settled);
+            }
+            ChargedTo::Background => {}
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! What waits in the session until the client has answered earlier calls.
+//!
+//! A client has at most `client_calls_open_max` calls to answer, and as many console lines. Calls past that wait here,
+//! within their own time. Lines past it wait in order, and the answer of an eval stays behind the lines it printed.
+//! Lines have places of their own, so that slow tools do not hold up the console.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::protocol::methods::Payload;
+use crate::protocol::peer;
+use crate::rpc::{ErrorObject, Kind};
+use crate::session::{Answer, Requester};
+
+/// Calls that wait for a place. An eval makes at most `calls_per_eval_max`, but a promise that is not awaited outlives
+/// its eval. Past it: `Busy`.
+const CALLS_HELD_MAX: usize = 16_384;
+
+/// Bytes of their payloads, as JSON: the longest message twice over. Past it: `Busy`.
+const CALLS_HELD_BYTES_MAX: usize = 32 << 20;
+
+/// A console line, or what must not overtake it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum OutboxItem {
+    /// The input of `console.write`.
+    Line(Value),
+    /// The answer of an eval that printed the lines before it.
+    Answer(Requester, Answer),
+}
+
+/// See the module.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Outbox {
+    open_max: usize,
+    calls_open: usize,
+    lines_open: usize,
+    held_calls: VecDeque<u64>,
+    held_bytes: usize,
+    ordered: VecDeque<OutboxItem>,
+}
+
+impl Outbox {
+    /// Room for `open_max` calls at the client, and as many lines.
+    pub fn new(open_max: usize) -> Self {
+        Self {
+            open_max: open_max.clamp(1, peer::CALLS_WAITING_MAX / 2),
+            calls_open: 0,
+            lines_open: 0,
+            held_calls: VecDeque::new(),
+            held_bytes: 0,
+            ordered: VecDeque::new(),
+        }
+    }
+
+    /// Whether a call may be sent without overtaking another.
+    pub fn has_room_for_call(&self) -> bool {
+        self.calls_open < self.open_max && self.held_calls.is_empty()
+    }
+
+    /// Holds a call back and returns the bytes that it takes.
+    pub fn hold_call(&mut self, number: u64, payload: &Payload) -> Result<usize, ErrorObject> {
+        let bytes = serde_json::to_vec(payload).map_or(1, |text| text.len());
+        if self.held_calls.len() >= CALLS_HELD_MAX || self.held_bytes + bytes > CALLS_HELD_BYTES_MAX {
+            return Err(ErrorObject::new(Kind::Busy, "too many calls wait for the client"));
+        }
+        self.held_calls.push_back(number);
+        self.held_bytes += bytes;
+        Ok(bytes)
+    }
+
+    /// A call that was held back is sent, or over.
+    pub fn forget_held(&mut self, bytes: usize) {
+        self.held_bytes = self.held_bytes.saturating_sub(bytes);
+    }
+
+    /// Counts a call or a line that was sent.
+    pub fn note_sent(&mut self, is_line: bool) {
+        *self.open(is_line) += 1;
+    }
+
+    /// It is answered or given up.
+    pub fn note_over(&mut self, is_line: bool) {
+        let open = self.open(is_line);
+        *open = open.saturating_sub(1);
+    }
+
+    fn open(&mut self, is_line: bool) -> &mut usize {
+        if is_line { &mut self.lines_open } else { &mut self.calls_open }
+    }
+
+    /// Adds a line or an answer behind the lines that wait.
+    pub fn push(&mut self, item: OutboxItem) {
+        self.ordered.push_back(item);
+    }
+
+    /// Whether console lines wait.
+    pub fn holds_lines(&self) -> bool {
+        !self.ordered.is_empty()
+    }
+
+    /// Drops everything that waits, because the connection is gone; returns the requests that are not answered.
+    pub fn clear(&mut self) -> Vec<Requester> {
+        self.held_calls.clear();
+        self.take_answers().into_iter().map(|(requester, _)| requester).collect()
+    }
+
+    /// The next call that was held back, if there is a place for it.
+    pub fn next_call(&mut self) -> Option<u64> {
+        if self.calls_open < self.open_max { self.held_calls.pop_front() } else { None }
+    }
+
+    /// The next line or answer that may be sent.
+    pub fn next_item(&mut self) -> Option<OutboxItem> {
+        let may_go = match self.ordered.front()? {
+            OutboxItem::Line(_) => self.lines_open < self.open_max,
+            OutboxItem::Answer(..) => true,
+        };
+        if may_go { self.ordered.pop_front() } else { None }
+    }
+
+    /// Takes the answers that wait behind lines; the lines are dropped.
+    pub fn take_answers(&mut self) -> Vec<(Requester, Answer)> {
+        let answers = std::mem::take(&mut self.ordered).into_iter().filter_map(|item| match item {
+            OutboxItem::Answer(requester, answer) => Some((requester, answer)),
+            OutboxItem::Line(_) => None,
+        });
+        answers.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn payload(bytes: usize) -> Payload {
+        // `{"input":""}` around it.
+        Payload::Input(Value::String("x".repeat(bytes - 12)))
+    }
+
+    #[test]
+    fn outbox_full_of_calls_holds_the_next_and_is_busy_past_the_limits() {
+        let mut outbox = Outbox::new(1);
+        assert!(outbox.has_room_for_call());
+        outbox.note_sent(false);
+        assert!(!outbox.has_room_for_call());
+        for number in 0..CALLS_HELD_MAX as u64 {
+            assert_eq!(outbox.hold_call(number, &payload(20)), Ok(20));
+        }
+        assert!(outbox.hold_call(1, &payload(20)).unwrap_err().is(Kind::Busy));
+        assert_eq!(outbox.next_call(), None);
+        outbox.note_over(false);
+        assert_eq!(outbox.next_call(), Some(0));
+        assert!(!outbox.has_room_for_call(), "it would overtake the others");
+    }
+
+    #[test]
+    fn outbox_bytes_are_free_again_when_a_call_is_over() {
+        let mut outbox = Outbox::new(1);
+        assert_eq!(outbox.hold_call(1, &payload(CALLS_HELD_BYTES_MAX)), Ok(CALLS_HELD_BYTES_MAX));
+        assert!(outbox.hold_call(2, &payload(13)).unwrap_err().is(Kind::Busy));
+        outbox.forget_held(CALLS_HELD_BYTES_MAX);
+        assert_eq!(outbox.hold_call(2, &payload(13)), Ok(13));
+    }
+
+    #[test]
+    fn outbox_places_are_at_least_one_and_fit_the_id_table() {
+        assert_eq!(Outbox::new(0).open_max, 1);
+        assert_eq!(Outbox::new(8_192).open_max, 8_192);
+        assert_eq!(Outbox::new(8_193).open_max, 8_192);
+    }
+}

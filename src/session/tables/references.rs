@@ -1,0 +1,343 @@
+//! Functions that crossed between the script and the outside, each with its count.
+//!
+//! *Exports* are functions that the client or a handler may call: of the script, of a handler, or of the client on its
+//! way back. The same function sent again to the same holder keeps its number, and each sending counts one. Numbers are
+//! never reused: a function whose count fell to zero gets a new one when it is sent again. *Imports* are functions of
+//! the client or of handlers that the script holds. What a function is known to take and return goes with its entry.
+//!
+//! Several entries may stand for one function: exports to both holders, an import, a stored outcome. Its root in the
+//! context, or the handler's function, is freed with the last of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::session::{RefHolder, RootId};
+use crate::protocol::fn_ref::FnRef;
+use crate::schema::FunctionSchemas;
+
+/// A function, by its identity.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Callable {
+    /// A function of the script, by the prelude's number for it.
+    Script(u64),
+    /// A function of a handler or of the client.
+    Outside(FnRef),
+}
+
+/// What is to be freed because no entry stands for its function any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Freed {
+    /// A function of the script, by its root.
+    Root(RootId),
+    /// A function of a handler, by its number.
+    Handler(u64),
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Export {
+    callable: Callable,
+    holder: RefHolder,
+    count: u64,
+    schemas: Option<Arc<FunctionSchemas>>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Import {
+    count: u64,
+    schemas: Option<Arc<FunctionSchemas>>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Uses {
+    entries: usize,
+    root: Option<RootId>,
+}
+
+/// More references than a session may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooManyRefs;
+
+/// See the module.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct References {
+    last_number: u64,
+    exports: BTreeMap<u64, Export>,
+    #[serde(with = "crate::session::pairs")]
+    numbers: BTreeMap<(RefHolder, Callable), u64>,
+    #[serde(with = "crate::session::pairs")]
+    uses: BTreeMap<Callable, Uses>,
+    held_by_client: usize,
+    #[serde(with = "crate::session::pairs")]
+    imports: BTreeMap<FnRef, Import>,
+    each_max: usize,
+}
+
+impl References {
+    /// Room for `each_max` exports a holder, and as many imports.
+    pub fn new(each_max: usize) -> Self {
+        Self {
+            last_number: 0,
+            exports: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            uses: BTreeMap::new(),
+            held_by_client: 0,
+            imports: BTreeMap::new(),
+            each_max,
+        }
+    }
+
+    /// Counts one sending of a function and returns its number. A function of the script needs a
+    /// [root](Self::root_of) too.
+    pub fn export(&mut self, holder: RefHolder, callable: &Callable) -> Result<u64, TooManyRefs> {
+        let key = (holder, callable.clone());
+        if let Some(number) = self.numbers.get(&key)
+            && let Some(export) = self.exports.get_mut(number)
+        {
+            export.count += 1;
+            return Ok(*number);
+        }
+        if self.held_by(holder) >= self.each_max {
+            return Err(TooManyRefs);
+        }
+        self.last_number += 1;
+        let number = self.last_number;
+        self.retain(callable);
+        self.numbers.insert(key, number);
+        let export = Export { callable: callable.clone(), holder, count: 1, schemas: None };
+        self.exports.insert(number, export);
+        self.held_by_client += usize::from(holder == RefHolder::Client);
+        Ok(number)
+    }
+
+    /// The function of that number, if that holder has it.
+    pub fn exported(&self, holder: RefHolder, number: u64) -> Option<&Callable> {
+        self.exports.get(&number).filter(|export| export.holder == holder).map(|export| &export.callable)
+    }
+
+    /// The root of a function of the script.
+    pub fn root_of(&self, callable: &Callable) -> Option<RootId> {
+        self.uses.get(callable)?.root
+    }
+
+    /// Says where a function of the script is rooted.
+    pub fn set_root(&mut self, callable: &Callable, root: RootId) {
+        if let Some(uses) = self.uses.get_mut(callable) {
+            uses.root = Some(root);
+        }
+    }
+
+    /// Says what an exported function takes and returns.
+    pub fn set_export_schemas(&mut self, number: u64, schemas: &Arc<FunctionSchemas>) {
+        if let Some(export) = self.exports.get_mut(&number) {
+            export.schemas = Some(Arc::clone(schemas));
+        }
+    }
+
+    /// What an exported function takes and returns, if that is known.
+    pub fn export_schemas(&self, number: u64) -> Option<Arc<FunctionSchemas>> {
+        self.exports.get(&number)?.schemas.clone()
+    }
+
+    /// Takes back `count` sendings.
+    pub fn release(&mut self, holder: RefHolder, number: u64, count: u64) -> Option<Freed> {
+        let export = self.exports.get_mut(&number).filter(|export| export.holder == holder)?;
+        export.count = export.count.saturating_sub(count);
+        if export.count > 0 {
+            return None;
+        }
+        let export = self.exports.remove(&number)?;
+        self.held_by_client -= usize::from(holder == RefHolder::Client);
+        self.numbers.remove(&(holder, export.callable.clone()));
+        self.release_use(&export.callable)
+    }
+
+    /// Takes back everything that a holder has, in the order of the numbers.
+    pub fn release_all(&mut self, holder: RefHolder) -> Vec<Freed> {
+        self.numbers.retain(|(known, _), _| *known != holder);
+        if holder == RefHolder::Client {
+            self.held_by_client = 0;
+        }
+        let released: Vec<_> = self.exports.extract_if(.., |_, export| export.holder == holder).collect();
+        released.iter().filter_map(|(_, export)| self.release_use(&export.callable)).collect()
+    }
+
+    /// One more entry stands for a function.
+    pub fn retain(&mut self, callable: &Callable) {
+        self.uses.entry(callable.clone()).or_default().entries += 1;
+    }
+
+    /// One entry less stands for a function.
+    pub fn release_use(&mut self, callable: &Callable) -> Option<Freed> {
+        let uses = self.uses.get_mut(callable)?;
+        uses.entries = uses.entries.saturating_sub(1);
+        if uses.entries > 0 {
+            return None;
+        }
+        let uses = self.uses.remove(callable)?;
+        match callable {
+            Callable::Script(_) => uses.root.map(Freed::Root),
+            Callable::Outside(FnRef::Handler(number)) => Some(Freed::Handler(*number)),
+            Callable::Outside(FnRef::Script(_) | FnRef::Client { .. }) => None,
+        }
+    }
+
+    /// Whether nothing outside could call into the script.
+    pub fn has_no_exports(&self) -> bool {
+        self.exports.is_empty()
+    }
+
+    /// How many exports a holder has.
+    pub fn held_by(&self, holder: RefHolder) -> usize {
+        match holder {
+            RefHolder::Client => self.held_by_client,
+            RefHolder::Handler => self.exports.len() - self.held_by_client,
+        }
+    }
+
+    /// Counts one receipt of a function from outside. `schemas` stand only for the first one.
+    pub fn import(
+        &mut self,
+        function: &FnRef,
+        schemas: Option<Arc<FunctionSchemas>>,
+    ) -> Result<(), TooManyRefs> {
+        if let Some(import) = self.imports.get_mut(function) {
+            import.count += 1;
+            return Ok(());
+        }
+        if self.imports.len() >= self.each_max {
+            return Err(TooManyRefs);
+        }
+        self.retain(&Callable::Outside(function.clone()));
+        self.imports.insert(function.clone(), Import { count: 1, schemas });
+        Ok(())
+    }
+
+    /// Whether the script holds it.
+    pub fn is_imported(&self, function: &FnRef) -> bool {
+        self.imports.contains_key(function)
+    }
+
+    /// What an imported function takes and returns, if it said so.
+    pub fn import_schemas(&self, function: &FnRef) -> Option<Arc<FunctionSchemas>> {
+        self.imports.get(function)?.schemas.clone()
+    }
+
+    /// The script does not hold it any more.
+    pub fn drop_import(&mut self, function: &FnRef) -> Option<Freed> {
+        self.imports.remove(function)?;
+        self.release_use(&Callable::Outside(function.clone()))
+    }
+
+    /// The script holds nothing any more.
+    pub fn drop_imports(&mut self) -> Vec<Freed> {
+        let imports = std::mem::take(&mut self.imports);
+        let dropped = imports.into_keys().map(Callable::Outside);
+        dropped.filter_map(|callable| self.release_use(&callable)).collect()
+    }
+
+    /// The functions that the script holds, with how often each was received.
+    pub fn imports(&self) -> impl Iterator<Item = (&FnRef, u64)> {
+        self.imports.iter().map(|(function, import)| (function, import.count))
+    }
+
+    /// The client's connection ended: its functions can no longer be called, so what they take and return is dropped.
+    pub fn drop_import_schemas(&mut self) {
+        for import in self.imports.values_mut() {
+            import.schemas = None;
+        }
+    }
+
+    /// How many functions the script holds.
+    pub fn imports_len(&self) -> usize {
+        self.imports.len()
+    }
+
+    /// All references, both ways.
+    pub fn len(&self) -> usize {
+        self.exports.len() + self.imports.len()
+    }
+
+    /// Whether no function crossed, or none is left.
+    pub fn is_empty(&self) -> bool {
+        self.exports.is_empty() && self.imports.is_empty()
+    }
+
+    /// The context ends and its functions with it: every entry is dropped, the numbers are not used again.
+    pub fn clear(&mut self) {
+        *self = Self { last_number: self.last_number, ..Self::new(self.each_max) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn handler_function(number: u64) -> Callable {
+        Callable::Outside(FnRef::Handler(number))
+    }
+
+    #[test]
+    fn export_sent_again_keeps_its_number_until_all_is_released() {
+        let mut references = References::new(2);
+        assert_eq!(references.export(RefHolder::Client, &handler_function(7)), Ok(1));
+        assert_eq!(references.export(RefHolder::Client, &handler_function(7)), Ok(1));
+        assert!(references.release(RefHolder::Client, 1, 1).is_none());
+        assert!(references.exported(RefHolder::Client, 1).is_some());
+        assert_eq!(references.release(RefHolder::Client, 1, 1), Some(Freed::Handler(7)));
+        assert!(references.exported(RefHolder::Client, 1).is_none());
+        assert_eq!(references.export(RefHolder::Client, &handler_function(7)), Ok(2));
+    }
+
+    #[test]
+    fn function_is_freed_with_its_last_entry() {
+        let mut references = References::new(2);
+        let function = Callable::Script(9);
+        assert_eq!(references.export(RefHolder::Client, &function), Ok(1));
+        references.set_root(&function, RootId(4));
+        assert_eq!(references.export(RefHolder::Handler, &function), Ok(2));
+        references.retain(&function);
+        assert_eq!(references.release(RefHolder::Client, 1, 1), None);
+        assert_eq!(references.release_all(RefHolder::Handler), []);
+        assert_eq!(references.root_of(&function), Some(RootId(4)));
+        assert_eq!(references.release_use(&function), Some(Freed::Root(RootId(4))));
+        assert_eq!(references.release_use(&function), None);
+    }
+
+    #[test]
+    fn holders_have_separate_counts_and_limits() {
+        let mut references = References::new(1);
+        assert_eq!(references.export(RefHolder::Client, &handler_function(1)), Ok(1));
+        assert_eq!(references.export(RefHolder::Client, &handler_function(2)), Err(TooManyRefs));
+        assert_eq!(references.export(RefHolder::Handler, &handler_function(3)), Ok(2));
+        assert!(references.exported(RefHolder::Client, 2).is_none());
+        assert!(references.release(RefHolder::Client, 2, 9).is_none());
+        assert_eq!(references.release_all(RefHolder::Client), [Freed::Handler(1)]);
+        assert_eq!((references.held_by(RefHolder::Client), references.held_by(RefHolder::Handler)), (0, 1));
+    }
+
+    #[test]
+    fn schemas_of_an_export_go_with_it() {
+        let mut references = References::new(1);
+        references.export(RefHolder::Client, &handler_function(1)).unwrap();
+        references.set_export_schemas(1, &Arc::default());
+        assert!(references.export_schemas(1).is_some());
+        references.release(RefHolder::Client, 1, 1);
+        references.set_export_schemas(1, &Arc::default());
+        assert!(references.export_schemas(1).is_none());
+    }
+
+    #[test]
+    fn import_refused_leaves_nothing_behind() {
+        let mut references = References::new(1);
+        assert_eq!(references.import(&FnRef::Handler(1), None), Ok(()));
+        assert_eq!(references.import(&FnRef::Handler(1), Some(Arc::default())), Ok(()));
+        assert!(references.import_schemas(&FnRef::Handler(1)).is_none(), "the first receipt decides");
+        let refused = FnRef::Client { connection: 1, id: "c1".to_owned() };
+        assert_eq!(references.import(&refused, Some(Arc::default())), Err(TooManyRefs));
+        assert!(references.import_schemas(&refused).is_none() && !references.is_imported(&refused));
+        assert_eq!(references.imports().collect::<Vec<_>>(), [(&FnRef::Handler(1), 2)]);
+        assert_eq!(references.drop_import(&FnRef::Handler(1)), Some(Freed::Handler(1)));
+    }
+}
