@@ -9,13 +9,14 @@ use std::time::Instant;
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 
-use super::{Binding, BindingError, Call, Decision, SessionScope};
+use super::{BindingError, Call, Decision, HandlerEntry, SessionScope};
+use crate::catalog::CatalogEntry;
+use crate::catalog::check::{Direction, check_value};
 use crate::observe;
 use crate::observe::audit::Event;
 use crate::rpc::{ErrorObject, Kind};
-use crate::schema::{CheckError, Schema};
 
-/// Who calls a binding: approval is asked for scripts, not for the client's own hand.
+/// Who calls a binding. Calls of scripts may need approval; a client need not approve its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallContext {
     /// A script or a handler on its behalf.
@@ -24,8 +25,8 @@ pub enum CallContext {
     Client,
 }
 
-impl Binding {
-    /// Runs one call to its end, and puts it down.
+impl HandlerEntry {
+    /// Runs one call to its end, and records it in the metrics and the audit log.
     pub async fn invoke(
         self: Arc<Self>,
         input: Value,
@@ -36,21 +37,21 @@ impl Binding {
         let session = Arc::clone(&call.session);
         let policy = &session.principal.policy;
         let effects = self.effects_of(&input);
-        let decision = match policy.decide(&self.declaration.name, &effects) {
-            // What the client does with its own hand it need not approve.
+        let decision = match policy.decide(&self.entry.declaration.name, &effects) {
+            // A client need not approve its own calls.
             Decision::Ask if caller == CallContext::Client => Decision::Allow,
             decision => decision,
         };
         let decided = decision.name();
         let outcome = self.perform(input, call, caller, decision, &effects).await;
         let name = observe::outcome_name(outcome.as_ref().err());
-        self.put_down(&session, &effects, decided, name, started);
+        self.record_call(&session, &effects, decided, name, started);
         outcome
     }
 
-    /// The declared effects, and those that this input adds. Few bindings add any, so nothing is copied for the rest.
+    /// The declared effects and those that this input adds. Few bindings add any, so the others copy nothing.
     fn effects_of(&self, input: &Value) -> Cow<'_, [String]> {
-        let declared = &self.declaration.effects;
+        let declared = &self.entry.declaration.effects;
         let added = self.handler.added_effects(input);
         if added.iter().all(|effect| declared.iter().any(|known| known == effect)) {
             return Cow::Borrowed(declared);
@@ -59,7 +60,7 @@ impl Binding {
         Cow::Owned(declared.iter().cloned().chain(missing.map(|effect| (*effect).to_owned())).collect())
     }
 
-    fn put_down(
+    fn record_call(
         &self,
         session: &SessionScope,
         effects: &[String],
@@ -68,11 +69,11 @@ impl Binding {
         started: Instant,
     ) {
         let took = started.elapsed();
-        observe::binding_called(&self.declaration.name, outcome, took);
+        observe::binding_called(&self.entry.declaration.name, outcome, took);
         session.audit.record(|| Event::Call {
             principal: session.principal.name.clone(),
             session: session.id.clone(),
-            binding: self.declaration.name.clone(),
+            binding: self.entry.declaration.name.clone(),
             effects: effects.to_vec(),
             decision,
             outcome,
@@ -89,34 +90,32 @@ impl Binding {
         decision: Decision,
         effects: &[String],
     ) -> Result<Value, ErrorObject> {
-        let name = &self.declaration.name;
+        let name = &self.entry.declaration.name;
         let session = Arc::clone(&call.session);
         // The first part of a script's call runs inside its turn, which is charged as a whole.
         let mut is_in_turn = caller == CallContext::Script && decision == Decision::Allow;
         self.permit(&input, &mut call, decision, effects).await?;
-        check(self.input.as_ref(), &input, &session, is_in_turn)
-            .map_err(|error| invalid(Kind::InvalidInput, name, "input", &error))?;
+        check(Direction::Input, &self.entry, &input, &session, is_in_turn)?;
         let Ok(_slot) = self.slots.try_acquire() else {
             return Err(ErrorObject::new(Kind::Busy, format!("{name}: too many calls at once")));
         };
         let (output, has_waited) = self.run(input, call).await?;
         is_in_turn &= !has_waited;
-        check(self.output.as_ref(), &output, &session, is_in_turn)
-            .map_err(|error| invalid(Kind::InvalidOutput, name, "output", &error))?;
+        check(Direction::Output, &self.entry, &output, &session, is_in_turn)?;
         Ok(output)
     }
 
-    /// What the handler returns, and whether it had to be waited for.
+    /// Runs the handler. Returns its output, and whether it had to be waited for.
     async fn run(&self, input: Value, call: Call) -> Result<(Value, bool), ErrorObject> {
-        let name = &self.declaration.name;
+        let name = &self.entry.declaration.name;
         let started = Instant::now();
         let (deadline, cancel) = (call.deadline, call.cancel.clone());
-        // Kept here so that functions the handler does not keep are given back when it ends, not before.
+        // Held here so that functions which the handler does not keep are released when it ends, not before.
         let functions = call.functions.clone();
         let mut work = AssertUnwindSafe(self.handler.call(input, call)).catch_unwind();
         let mut has_waited = true;
         let outcome = match futures_util::poll!(&mut work) {
-            // Many have their answer at once, and need neither a timer nor somebody who listens.
+            // Many handlers are ready immediately, and need neither a timer nor a wait for cancellation.
             Poll::Ready(outcome) => {
                 has_waited = false;
                 outcome
@@ -164,7 +163,7 @@ impl Binding {
     }
 
     async fn ask(&self, input: &Value, call: &Call, effects: &[String]) -> Result<(), ErrorObject> {
-        let name = &self.declaration.name;
+        let name = &self.entry.declaration.name;
         let question = json!({
             "binding": name, "input": input, "effects": effects, "evalId": call.eval_id,
         });
@@ -179,36 +178,21 @@ impl Binding {
 
 /// Checks a value; outside of a turn of the script, the time is charged to the principal here.
 fn check(
-    schema: Option<&Schema>,
+    direction: Direction,
+    entry: &CatalogEntry,
     value: &Value,
     session: &SessionScope,
     is_in_turn: bool,
-) -> Result<(), CheckError> {
-    let Some(schema) = schema else {
-        return Ok(());
+) -> Result<(), ErrorObject> {
+    let schema = match direction {
+        Direction::Input => entry.input.as_ref(),
+        Direction::Output => entry.output.as_ref(),
     };
-    if is_in_turn {
-        return schema.check(value);
+    if is_in_turn || schema.is_none() {
+        return check_value(direction, entry.name(), schema, value);
     }
     let started = Instant::now();
-    let checked = schema.check(value);
+    let checked = check_value(direction, entry.name(), schema, value);
     session.principal.account.charge_cpu(started.elapsed(), Instant::now);
     checked
-}
-
-/// The error for a value that breaks its schema, which is of that kind, or that is too costly to check; `place` is
-/// `input` or `output`.
-pub fn invalid(kind: Kind, name: &str, place: &str, error: &CheckError) -> ErrorObject {
-    let failures = match error {
-        CheckError::Invalid(failures) => failures,
-        CheckError::TooCostly => {
-            let message =
-                format!("{name}: {place}: too large a value for its schema: the check would take too long");
-            return ErrorObject::new(Kind::ValidationLimit, message);
-        }
-    };
-    let first = failures.first().map(|failure| format!("{}: {}", failure.path, failure.message));
-    let errors: Vec<Value> =
-        failures.iter().map(|failure| json!({"path": failure.path, "message": failure.message})).collect();
-    ErrorObject::new(kind, format!("{name}: {place}{}", first.unwrap_or_default())).with("errors", errors)
 }

@@ -1,27 +1,31 @@
 //! Bindings: the typed functions through which scripts reach the world.
 //!
-//! A [`Handler`] does the work, a [`Binding`] is a handler with its declaration, compiled schemas and limits, a
-//! [`Registry`] is the set that a server offers. Packages from a folder and handlers from code end up here alike.
+//! A [`Handler`] serves the calls of one [`Binding`]. [`Handlers`] is all of a server's, by the numbers of its catalog;
+//! policy, approval, limits, audit and metrics of a call happen there (`invoke`). Packages from a folder and handlers from
+//! code are registered alike, and change their bindings through a [`BindingPublisher`].
 
 mod call;
+mod definition;
 mod error;
 mod handler;
+mod handlers;
 mod invoke;
 mod policy;
 mod policy_names;
-mod registry;
+mod publisher;
 mod roles;
 pub(crate) mod tags;
 
 pub use call::{
     Call, CallbackRequest, Callbacks, DroppedRefs, FunctionRef, HostFunctions, NativeFunction, SessionScope,
 };
+pub(crate) use definition::is_control_name;
+pub use definition::{Binding, BindingLimits, DeclarationProblem};
 pub use error::BindingError;
 pub use handler::{Handler, HandlerFuture, add_effects_with_member, handler, typed};
-pub use invoke::{CallContext, invalid};
+pub use handlers::{HandlerEntry, Handlers, PACKAGE_BINDINGS_MAX, PackageBindings, Registration};
+pub use invoke::CallContext;
 pub use policy::{Decision, Policy, Principal, UnknownNames};
 pub use policy_names::{PolicyNames, STANDARD_EFFECTS, UnknownName};
-pub(crate) use registry::DeclaredSchemas;
-pub(crate) use registry::is_control_name;
-pub use registry::{Binding, BindingLimits, Registry, RegistryProblem};
+pub use publisher::BindingPublisher;
 pub use roles::{MissingRole, Role, Roles};

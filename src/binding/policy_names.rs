@@ -6,8 +6,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use super::Policy;
 use super::policy::UnknownNames;
-use super::{Policy, Registry};
+use crate::catalog::Catalog;
 use crate::catalog::search::closest;
 
 /// Effects that are known whatever is loaded: a policy may name them before there is a binding that has them.
@@ -51,8 +52,8 @@ pub struct PolicyNames<'a> {
 
 impl<'a> PolicyNames<'a> {
     /// Those of these bindings, and the standard effects.
-    pub fn of(registry: &'a Registry) -> Self {
-        let declarations = || registry.iter().map(|binding| &binding.declaration);
+    pub fn of(catalog: &'a Catalog) -> Self {
+        let declarations = || catalog.iter().map(|entry| &entry.declaration);
         let declared = declarations().flat_map(|declaration| declaration.effects.iter().map(String::as_str));
         Self {
             bindings: declarations().map(|declaration| declaration.name.as_str()).collect(),
@@ -93,21 +94,22 @@ impl<'a> PolicyNames<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::binding::{BindingLimits, handler};
+    use crate::catalog::{CatalogBuilder, CompiledSchemas};
     use crate::protocol::declaration::Declaration;
+    use crate::schema::SchemaSource;
 
-    fn registry() -> Registry {
+    fn catalog() -> Catalog {
         let declaration =
             Declaration { effects: vec!["billing".to_owned()], ..Declaration::named("orders.refund") };
-        let nothing = handler(|_input, _call| async { Ok(serde_json::Value::Null) });
-        let mut registry = Registry::default();
-        registry.add(declaration, &BindingLimits::default(), nothing, "orders", "").unwrap();
-        registry
+        let schemas = CompiledSchemas::compile(&declaration, SchemaSource::Operator).unwrap();
+        let mut builder = CatalogBuilder::default();
+        builder.push(schemas.into_entry(declaration, None));
+        builder.build()
     }
 
     fn check(policy: &str) -> Vec<(String, bool)> {
-        let (registry, policy) = (registry(), toml::from_str(policy).unwrap());
-        let unknown = PolicyNames::of(&registry).check("t.", &policy);
+        let (catalog, policy) = (catalog(), toml::from_str(policy).unwrap());
+        let unknown = PolicyNames::of(&catalog).check("t.", &policy);
         unknown.iter().map(|unknown| (unknown.to_string(), unknown.is_error)).collect()
     }
 

@@ -1,7 +1,7 @@
 //! Finding bindings by words, for a model that looks for a tool; `closest` is for one that mistyped a name.
 //!
 //! Both are plain scans without an index: ten thousand bindings take some milliseconds, the calls are rare, and there
-//! is nothing to keep in step with the registry. Work is bounded by what is read of a query and of each binding.
+//! is nothing to keep in step with the catalog. Work is bounded by what is read of a query and of each binding.
 
 mod closest;
 
@@ -49,24 +49,55 @@ pub struct Hit {
 /// Bindings that have words of the query in their name, description or property names, best first.
 ///
 /// Equal scores are ordered by name, so that the same question has the same answer.
-pub fn search(bindings: &[Declaration], query: &str, limit: usize) -> Vec<Hit> {
-    let query = cut(query, QUERY_BYTES_MAX).trim();
-    let mut words = split_words(query);
-    words.truncate(QUERY_WORDS_MAX);
-    let mut hits: Vec<(u32, &Declaration)> = bindings
-        .iter()
-        .map(|binding| (score(binding, query, &words), binding))
-        .filter(|(score, _)| *score > 0)
-        .collect();
-    hits.sort_by(|(a_score, a), (b_score, b)| b_score.cmp(a_score).then_with(|| a.name.cmp(&b.name)));
-    hits.truncate(limit);
-    hits.into_iter()
-        .map(|(score, binding)| Hit {
+pub fn search<'a>(
+    bindings: impl IntoIterator<Item = &'a Declaration>,
+    query: &str,
+    limit: usize,
+) -> Vec<Hit> {
+    let mut search = Search::new(query);
+    for binding in bindings {
+        search.consider(binding);
+    }
+    search.finish(limit)
+}
+
+/// The same search, binding by binding: a server may have thousands, and other work must not wait for all of them.
+#[derive(Debug)]
+pub struct Search<'a> {
+    query: String,
+    words: Vec<String>,
+    hits: Vec<(u32, &'a Declaration)>,
+}
+
+impl<'a> Search<'a> {
+    /// A search that has considered nothing yet.
+    pub fn new(query: &str) -> Self {
+        let query = cut(query, QUERY_BYTES_MAX).trim().to_owned();
+        let mut words = split_words(&query);
+        words.truncate(QUERY_WORDS_MAX);
+        Self { query, words, hits: Vec::new() }
+    }
+
+    /// Compares one more binding with the query.
+    pub fn consider(&mut self, binding: &'a Declaration) {
+        let score = score(binding, &self.query, &self.words);
+        if score > 0 {
+            self.hits.push((score, binding));
+        }
+    }
+
+    /// The best of what was considered.
+    pub fn finish(mut self, limit: usize) -> Vec<Hit> {
+        self.hits
+            .sort_by(|(a_score, a), (b_score, b)| b_score.cmp(a_score).then_with(|| a.name.cmp(&b.name)));
+        self.hits.truncate(limit);
+        let hit = |(score, binding): (u32, &Declaration)| Hit {
             name: binding.name.clone(),
             description: binding.description.clone(),
             score,
-        })
-        .collect()
+        };
+        self.hits.into_iter().map(hit).collect()
+    }
 }
 
 fn score(binding: &Declaration, query: &str, words: &[String]) -> u32 {

@@ -10,7 +10,8 @@ mod named;
 mod text;
 mod types;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map};
+use std::vec;
 
 use crate::protocol::declaration::Declaration;
 use crate::protocol::names;
@@ -18,22 +19,75 @@ use text::{doc_comment, indented, pascal_case};
 use types::{Document, Types};
 
 /// One `.d.ts` text for all bindings. One whose name breaks the rules cannot be called, so it is left out.
-pub fn declarations(bindings: &[Declaration]) -> String {
-    let callable: Vec<&Declaration> =
-        bindings.iter().filter(|binding| names::check(&binding.name).is_ok()).collect();
-    let mut types = Types::new(type_namespace(&callable));
-    let mut root = Namespace::default();
-    for binding in callable {
-        let segments: Vec<&str> = binding.name.split('.').collect();
-        root.insert(&segments, Function::of(binding, &mut types));
+pub fn declarations<'a>(bindings: impl IntoIterator<Item = &'a Declaration>) -> String {
+    let mut writer = DeclarationWriter::new(bindings);
+    while writer.step() {}
+    writer.finish()
+}
+
+/// Writes that text step by step: a server may have thousands of bindings, and other work must not wait for all of them.
+pub struct DeclarationWriter<'a> {
+    stage: Stage<'a>,
+    types: Types<'a>,
+    root: Namespace,
+    blocks: Vec<String>,
+}
+
+/// What is written next.
+enum Stage<'a> {
+    /// The signatures of bindings.
+    Functions(vec::IntoIter<&'a Declaration>),
+    /// The types that these refer to by name, which may refer to further ones.
+    NamedTypes,
+    /// The namespaces of the bindings.
+    Namespaces(btree_map::IntoIter<String, Namespace>),
+    Done,
+}
+
+impl<'a> DeclarationWriter<'a> {
+    /// A writer that has written nothing yet.
+    pub fn new(bindings: impl IntoIterator<Item = &'a Declaration>) -> Self {
+        let is_callable = |binding: &&Declaration| names::check(&binding.name).is_ok();
+        let callable: Vec<&Declaration> = bindings.into_iter().filter(is_callable).collect();
+        let types = Types::new(type_namespace(&callable));
+        let stage = Stage::Functions(callable.into_iter());
+        Self { stage, types, root: Namespace::default(), blocks: Vec::new() }
     }
-    let mut blocks = Vec::new();
-    blocks.extend(types.into_namespace());
-    blocks.extend(root.functions.iter().map(|(name, function)| function.written("declare ", name)));
-    blocks.extend(root.namespaces.iter().map(|(name, inner)| inner.written("declare ", name)));
-    let mut text = blocks.join("\n\n");
-    text.push('\n');
-    text
+
+    /// Writes one binding, named type or namespace; `false` when all are written.
+    pub fn step(&mut self) -> bool {
+        match &mut self.stage {
+            Stage::Functions(bindings) => match bindings.next() {
+                Some(binding) => {
+                    let segments: Vec<&str> = binding.name.split('.').collect();
+                    self.root.insert(&segments, Function::of(binding, &mut self.types));
+                }
+                None => self.stage = Stage::NamedTypes,
+            },
+            Stage::NamedTypes => {
+                if !self.types.write_next_named() {
+                    let Namespace { functions, namespaces } = std::mem::take(&mut self.root);
+                    self.blocks.extend(self.types.take_namespace());
+                    let functions = functions.iter();
+                    self.blocks.extend(functions.map(|(name, function)| function.written("declare ", name)));
+                    self.stage = Stage::Namespaces(namespaces.into_iter());
+                }
+            }
+            Stage::Namespaces(namespaces) => match namespaces.next() {
+                Some((name, namespace)) => self.blocks.push(namespace.written("declare ", &name)),
+                None => self.stage = Stage::Done,
+            },
+            Stage::Done => return false,
+        }
+        true
+    }
+
+    /// The text of what was written.
+    pub fn finish(self) -> String {
+        let mut text = self.blocks.join("\n\n");
+        text.push('\n');
+        text
+    }
 }
 
 /// `Types`, unless a binding begins so.

@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use scomp::binding::RegistryProblem;
+use scomp::binding::DeclarationProblem;
 use scomp::package::loader::{self, Loaded};
 
 /// Reads the packages of `dir`; every problem is reported, not only the first.
-pub(super) async fn load(dir: &Path) -> Result<Loaded, Vec<RegistryProblem>> {
+pub(super) async fn load(dir: &Path) -> Result<Loaded, Vec<DeclarationProblem>> {
     loader::load(dir, &loader::environment(), scomp::bindings::BUILT_IN).await
 }
 
 /// The bindings of a folder, if there is one; none otherwise.
-pub(super) async fn load_if_any(dir: Option<&Path>) -> Result<Loaded, Vec<RegistryProblem>> {
+pub(super) async fn load_if_any(dir: Option<&Path>) -> Result<Loaded, Vec<DeclarationProblem>> {
     match dir {
         Some(dir) => load(dir).await,
         None => Ok(Loaded::default()),
@@ -19,7 +19,7 @@ pub(super) async fn load_if_any(dir: Option<&Path>) -> Result<Loaded, Vec<Regist
 }
 
 /// All problems, one a line.
-pub(super) fn listed(problems: &[RegistryProblem]) -> String {
+pub(super) fn listed(problems: &[DeclarationProblem]) -> String {
     let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
     lines.join("\n")
 }

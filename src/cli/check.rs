@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use scomp::binding::Registry;
+use scomp::catalog::Catalog;
 use scomp::config::Overrides;
 use scomp::package::loader::PackageInfo;
 use scomp::server::{Gate, check_policies};
@@ -23,7 +23,7 @@ pub(super) async fn run(args: &CheckArgs) -> Result<(), Failure> {
     let loaded = bindings::load(&dir).await;
     match (&gate, &loaded) {
         (Ok(gate), Ok(loaded)) => {
-            let unknown = check_policies(gate, &loaded.policies, &loaded.registry);
+            let unknown = check_policies(gate, &loaded.policies, &loaded.handlers.catalog());
             let (errors, warnings): (Vec<_>, Vec<_>) = unknown.iter().partition(|unknown| unknown.is_error);
             warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
             problems.extend(errors.iter().map(ToString::to_string));
@@ -33,7 +33,7 @@ pub(super) async fn run(args: &CheckArgs) -> Result<(), Failure> {
     }
     match loaded {
         Ok(loaded) if problems.is_empty() => {
-            output::print(&overview(&loaded.registry, &loaded.packages, &loaded.services))
+            output::print(&overview(&loaded.handlers.catalog(), &loaded.packages, &loaded.services))
         }
         _ => {
             let lines: Vec<&str> = problems.iter().flat_map(|problem| problem.lines()).collect();
@@ -44,12 +44,12 @@ pub(super) async fn run(args: &CheckArgs) -> Result<(), Failure> {
 }
 
 /// The packages with their files and bindings, then the services, then how many there are.
-fn overview(registry: &Registry, packages: &[PackageInfo], services: &[PathBuf]) -> String {
+fn overview(catalog: &Catalog, packages: &[PackageInfo], services: &[PathBuf]) -> String {
     let mut text = String::new();
     for package in packages {
         let _ = writeln!(text, "{} ({})", package.name, package.origin.display());
         for name in &package.bindings {
-            let _ = writeln!(text, "  {name} [{}]", effects(registry, name));
+            let _ = writeln!(text, "  {name} [{}]", effects(catalog, name));
         }
     }
     for service in services {
@@ -57,15 +57,15 @@ fn overview(registry: &Registry, packages: &[PackageInfo], services: &[PathBuf])
     }
     let counts = [
         counted(packages.len(), "package"),
-        counted(registry.iter().count(), "binding"),
+        counted(catalog.len(), "binding"),
         counted(services.len(), "service"),
     ];
     let _ = writeln!(text, "{}, no problems", counts.join(", "));
     text
 }
 
-fn effects(registry: &Registry, name: &str) -> String {
-    let declared = registry.get(name).map(|binding| binding.declaration.effects.join(", "));
+fn effects(catalog: &Catalog, name: &str) -> String {
+    let declared = catalog.get(name).map(|entry| entry.declaration.effects.join(", "));
     declared.filter(|effects| !effects.is_empty()).unwrap_or_else(|| "no effects declared".to_owned())
 }
 
@@ -76,7 +76,9 @@ fn counted(count: usize, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use scomp::binding::{BindingLimits, handler};
+    use std::sync::Arc;
+
+    use scomp::binding::{BindingLimits, Handlers, handler};
     use scomp::package::Package;
     use scomp::protocol::declaration::Declaration;
 
@@ -90,8 +92,8 @@ mod tests {
             BindingLimits::default(),
             nothing(),
         );
-        let mut registry = Registry::default();
-        package.register(&mut registry).unwrap();
+        let handlers = Arc::new(Handlers::default());
+        package.register(&handlers).unwrap();
         let packages = [PackageInfo {
             name: "orders".to_owned(),
             description: None,
@@ -99,7 +101,7 @@ mod tests {
             bindings: vec!["orders.get".to_owned(), "orders.ping".to_owned()],
         }];
         assert_eq!(
-            overview(&registry, &packages, &["b/services/tick.js".into()]),
+            overview(&handlers.catalog(), &packages, &["b/services/tick.js".into()]),
             "orders (b/orders/declaration.json)\n  orders.get [read, external]\n  orders.ping [no effects declared]\n\
              service b/services/tick.js\n1 package, 2 bindings, 1 service, no problems\n"
         );

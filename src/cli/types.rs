@@ -12,6 +12,6 @@ pub(super) async fn run(args: &TypesArgs) -> Result<(), Failure> {
     let loaded = bindings::load_if_any(settings.bindings.as_deref())
         .await
         .map_err(|problems| Failure::Run(bindings::listed(&problems)))?;
-    let declarations: Vec<_> = loaded.registry.iter().map(|binding| binding.declaration.clone()).collect();
-    output::print(&typescript::declarations(&declarations))
+    let catalog = loaded.handlers.catalog();
+    output::print(&typescript::declarations(catalog.iter().map(|entry| &entry.declaration)))
 }

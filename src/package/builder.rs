@@ -8,25 +8,30 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::binding::{BindingError, BindingLimits, Call, Handler, Registry, RegistryProblem, typed};
+use crate::binding::{
+    Binding, BindingError, BindingLimits, BindingPublisher, Call, DeclarationProblem, Handler, Handlers,
+    PackageBindings, typed,
+};
 use crate::protocol::declaration::Declaration;
+use crate::schema::SchemaSource;
 
 /// What can be wrong with a package: every problem, not only the first.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
-pub struct PackageError(pub Vec<RegistryProblem>);
+pub struct PackageError(pub Vec<DeclarationProblem>);
 
 /// Bindings made in code.
 #[derive(Clone, Default)]
 pub struct Package {
     name: String,
-    bindings: Vec<(Declaration, BindingLimits, Arc<dyn Handler>)>,
+    bindings: Vec<Binding>,
+    publisher: BindingPublisher,
 }
 
 impl Package {
     /// An empty package.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), bindings: Vec::new() }
+        Self { name: name.into(), ..Self::default() }
     }
 
     /// Its name.
@@ -80,21 +85,28 @@ impl Package {
         limits: BindingLimits,
         handler: Arc<dyn Handler>,
     ) -> Self {
-        self.bindings.push((declaration, limits, handler));
+        self.bindings.push(Binding { declaration, limits, handler });
         self
     }
 
-    /// Puts all bindings into a registry; all problems are reported.
-    pub fn register(self, registry: &mut Registry) -> Result<(), PackageError> {
-        let problems: Vec<RegistryProblem> = self
-            .bindings
-            .into_iter()
-            .enumerate()
-            .filter_map(|(index, (declaration, limits, handler))| {
-                registry.add(declaration, &limits, handler, &self.name, &format!("/bindings/{index}")).err()
-            })
-            .collect();
-        if problems.is_empty() { Ok(()) } else { Err(PackageError(problems)) }
+    /// The handle by which its bindings are changed while a server offers them.
+    pub fn publisher(&self) -> BindingPublisher {
+        self.publisher.clone()
+    }
+
+    /// Registers all bindings; the error lists every problem.
+    pub fn register(self, handlers: &Arc<Handlers>) -> Result<(), PackageError> {
+        let place = |(at, binding)| (binding, format!("/bindings/{at}"));
+        let registration = handlers.add(PackageBindings {
+            origin: self.name,
+            source: SchemaSource::Operator,
+            bindings: self.bindings.into_iter().enumerate().map(place).collect(),
+            publisher: self.publisher,
+        });
+        match registration.problems.is_empty() {
+            true => Ok(()),
+            false => Err(PackageError(registration.problems)),
+        }
     }
 }
 
@@ -144,9 +156,10 @@ mod tests {
             BindingLimits::default(),
             get_order,
         );
-        let mut registry = Registry::default();
-        package.register(&mut registry).unwrap();
-        let declaration = &registry.get("getOrder").unwrap().declaration;
+        let handlers = Arc::new(Handlers::default());
+        package.register(&handlers).unwrap();
+        let handler = handlers.get("getOrder").unwrap();
+        let declaration = &handler.entry.declaration;
         let input = declaration.input.as_ref().unwrap();
         assert_eq!(input["required"], json!(["id"]));
         assert_eq!(input.get("$schema"), None);
@@ -160,7 +173,7 @@ mod tests {
     fn every_problem_of_a_package_is_reported() {
         let package =
             Package::new("p").bind("a", "", get_order).bind("a", "", get_order).bind("eval", "", get_order);
-        let PackageError(problems) = package.register(&mut Registry::default()).unwrap_err();
+        let PackageError(problems) = package.register(&Arc::default()).unwrap_err();
         let places: Vec<_> = problems.iter().map(|problem| problem.path.as_str()).collect();
         assert_eq!(places, ["/bindings/1/name", "/bindings/2/name"]);
     }

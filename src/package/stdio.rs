@@ -16,8 +16,8 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::binding::{
-    Binding, BindingError, Call, CallContext, CallbackRequest, Callbacks, DroppedRefs, FunctionRef,
-    HostFunctions, Principal, Registry, SessionScope, handler, tags,
+    BindingError, Call, CallContext, CallbackRequest, Callbacks, DroppedRefs, FunctionRef, HandlerEntry,
+    Handlers, HostFunctions, Principal, SessionScope, handler, tags,
 };
 use crate::limits::DURATION_MAX;
 use crate::package::{Package, PackageError};
@@ -54,7 +54,7 @@ pub async fn serve_stdio_with(build: impl Fn(&Value) -> Result<Package, String> 
 
 /// Serves a package over any transport.
 pub async fn serve_over(transport: impl Transport, package: Package) -> Result<(), PackageError> {
-    package.clone().register(&mut Registry::default())?;
+    package.clone().register(&Arc::default())?;
     serve_built(transport, move |_| Ok(package.clone())).await;
     Ok(())
 }
@@ -103,7 +103,7 @@ type Build = Box<dyn Fn(&Value) -> Result<Package, String> + Send>;
 struct Host {
     build: Build,
     /// Empty until the handshake, which brings the configuration.
-    registry: Registry,
+    handlers: Arc<Handlers>,
     peer: Peer,
     scope: Arc<SessionScope>,
     link: Callbacks,
@@ -122,7 +122,7 @@ impl Host {
         let principal = Principal::anonymous();
         Self {
             build,
-            registry: Registry::default(),
+            handlers: Arc::default(),
             peer: Peer::new(CALLS_OPEN_MAX),
             scope: Arc::new(SessionScope {
                 id: format!("sess_{}", uuid::Uuid::new_v4().simple()),
@@ -163,10 +163,11 @@ impl Host {
         let config = metadata.and_then(|metadata| metadata.get("config"));
         let package = (self.build)(config.unwrap_or(&Value::Null)).map_err(refused)?;
         let name = package.name().to_owned();
-        let mut registry = Registry::default();
-        package.register(&mut registry).map_err(|error| refused(error.to_string()))?;
-        self.registry = registry;
-        let bindings: Vec<_> = self.registry.iter().map(|binding| &binding.declaration).collect();
+        let handlers = Arc::default();
+        package.register(&handlers).map_err(|error| refused(error.to_string()))?;
+        let catalog = handlers.catalog();
+        self.handlers = handlers;
+        let bindings: Vec<_> = catalog.iter().map(|entry| &entry.declaration).collect();
         Ok(json!({
             "protocol": PROTOCOL,
             "sessionId": self.scope.id,
@@ -204,7 +205,7 @@ impl Host {
         match (target, payload) {
             (Target::Binding(name), Payload::Input(input)) => {
                 let unknown = || ErrorObject::new(Kind::UnknownBinding, format!("no binding {name}"));
-                let binding = Arc::clone(self.registry.get(&name).ok_or_else(unknown)?);
+                let binding = self.handlers.get(&name).ok_or_else(unknown)?;
                 let call = self.call(binding.timeout, &input);
                 self.running.spawn(run_binding(request, binding, input, call));
             }
@@ -321,7 +322,7 @@ impl Host {
     }
 }
 
-async fn run_binding(request: Id, binding: Arc<Binding>, input: Value, call: Call) -> Done {
+async fn run_binding(request: Id, binding: Arc<HandlerEntry>, input: Value, call: Call) -> Done {
     let (host_functions, functions) = (call.host_functions.clone(), call.functions.clone());
     let outcome = binding.invoke(input, call, CallContext::Client).await;
     (request, outcome.map(|value| own_all(value, &functions, &host_functions)))

@@ -156,21 +156,30 @@ impl NameSet {
     /// Adds a name that keeps the rules and clashes with none that is there; a refused one leaves no trace.
     pub fn insert(&mut self, name: &str) -> Result<(), NameError> {
         check(name)?;
-        match self.taken.get(name) {
-            Some(Taken::Name) => return Err(NameError::Duplicate(name.to_owned())),
-            Some(Taken::PrefixOf(longer)) => return Err(prefix_clash(name, longer)),
-            None => {}
-        }
-        if let Some(prefix) =
-            prefixes(name).find(|prefix| matches!(self.taken.get(*prefix), Some(Taken::Name)))
-        {
-            return Err(prefix_clash(prefix, name));
+        if let Some(error) = self.conflict(name) {
+            return Err(error);
         }
         for prefix in prefixes(name) {
             self.taken.entry(prefix.to_owned()).or_insert_with(|| Taken::PrefixOf(name.to_owned()));
         }
         self.taken.insert(name.to_owned(), Taken::Name);
         Ok(())
+    }
+
+    /// Why a name cannot stand beside those that are there; `None` if it can.
+    pub fn conflict(&self, name: &str) -> Option<NameError> {
+        match self.taken.get(name) {
+            Some(Taken::Name) => return Some(NameError::Duplicate(name.to_owned())),
+            Some(Taken::PrefixOf(longer)) => return Some(prefix_clash(name, longer)),
+            None => {}
+        }
+        let prefix = prefixes(name).find(|prefix| matches!(self.taken.get(*prefix), Some(Taken::Name)));
+        prefix.map(|prefix| prefix_clash(prefix, name))
+    }
+
+    /// Whether a name is there, or one that continues it after a dot.
+    pub fn has_name_or_prefix(&self, name: &str) -> bool {
+        self.taken.contains_key(name)
     }
 
     /// Whether this very name was inserted.

@@ -11,7 +11,6 @@ use std::time::Duration;
 use super::engine::{Engine, EngineError};
 use super::shard::Shard;
 use super::total::{MemoryTotal, Share};
-use crate::binding::Registry;
 use crate::limits::Limits;
 
 /// Worlds that each shard keeps ready.
@@ -30,14 +29,13 @@ thread_local! {
 /// A world that nobody has used.
 pub(crate) fn take(
     limits: &Arc<Limits>,
-    registry: &Arc<Registry>,
     memory: &Arc<MemoryTotal>,
     need: Need,
 ) -> Result<Engine, EngineError> {
-    let context_pool = SPARE.with_borrow_mut(Vec::pop).filter(|engine| engine.is_of(limits, registry));
+    let context_pool = SPARE.with_borrow_mut(Vec::pop).filter(|engine| engine.is_of(limits));
     // Elsewhere than on a shard nobody would take them.
     if Shard::current().is_some() && !REPLACING.replace(true) {
-        tokio::task::spawn_local(replace(Arc::clone(limits), Arc::clone(registry), Arc::clone(memory)));
+        tokio::task::spawn_local(replace(Arc::clone(limits), Arc::clone(memory)));
     }
     match context_pool {
         Some(engine) => Ok(engine),
@@ -46,7 +44,7 @@ pub(crate) fn take(
                 Need::Another => Share::admit(memory).ok_or(EngineError::Full)?,
                 Need::Replacement => Share::replace(memory),
             };
-            Engine::new(Arc::clone(limits), Arc::clone(registry), share)
+            Engine::new(Arc::clone(limits), share)
         }
     }
 }
@@ -61,12 +59,12 @@ pub(crate) enum Need {
 }
 
 /// Makes worlds until there are enough, one at a time.
-async fn replace(limits: Arc<Limits>, registry: Arc<Registry>, memory: Arc<MemoryTotal>) {
+async fn replace(limits: Arc<Limits>, memory: Arc<MemoryTotal>) {
     while SPARE.with_borrow(Vec::len) < SPARE_MAX {
         tokio::time::sleep(REPLACED_AFTER).await;
         // Without room for a spare one, the next session finds out for itself.
         let Some(share) = Share::admit(&memory) else { break };
-        let Ok(engine) = Engine::new(Arc::clone(&limits), Arc::clone(&registry), share) else { break };
+        let Ok(engine) = Engine::new(Arc::clone(&limits), share) else { break };
         SPARE.with_borrow_mut(|context_pool| context_pool.push(engine));
     }
     REPLACING.set(false);
@@ -91,34 +89,34 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn worlds_are_made_up_to_the_limit_and_taken_one_by_one() {
-        let (limits, registry) = (Arc::new(Limits::default()), Arc::new(Registry::default()));
-        replace(Arc::clone(&limits), Arc::clone(&registry), plenty()).await;
+        let limits = Arc::new(Limits::default());
+        replace(Arc::clone(&limits), plenty()).await;
         assert_eq!(context_pool(), SPARE_MAX);
-        assert!(take(&limits, &registry, &plenty(), Need::Another).is_ok());
+        assert!(take(&limits, &plenty(), Need::Another).is_ok());
         assert_eq!(context_pool(), SPARE_MAX - 1);
         clear();
-        assert!(take(&limits, &registry, &plenty(), Need::Another).is_ok());
+        assert!(take(&limits, &plenty(), Need::Another).is_ok());
         assert_eq!(context_pool(), 0);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_world_of_another_server_is_not_given_out() {
-        let (limits, registry) = (Arc::new(Limits::default()), Arc::new(Registry::default()));
-        replace(limits, Arc::clone(&registry), plenty()).await;
+        let limits = Arc::new(Limits::default());
+        replace(limits, plenty()).await;
         let smaller = Arc::new(Limits { memory_bytes_max: 8 << 20, ..Limits::default() });
-        let engine = take(&smaller, &registry, &plenty(), Need::Another).unwrap();
-        assert!(engine.is_of(&smaller, &registry));
+        let engine = take(&smaller, &plenty(), Need::Another).unwrap();
+        assert!(engine.is_of(&smaller));
         clear();
     }
 
     #[tokio::test(start_paused = true)]
     async fn without_room_only_a_replacement_is_made() {
-        let (limits, registry) = (Arc::new(Limits::default()), Arc::new(Registry::default()));
+        let limits = Arc::new(Limits::default());
         let none = MemoryTotal::new(0);
-        replace(Arc::clone(&limits), Arc::clone(&registry), Arc::clone(&none)).await;
+        replace(Arc::clone(&limits), Arc::clone(&none)).await;
         assert_eq!(context_pool(), 0);
-        assert!(matches!(take(&limits, &registry, &none, Need::Another), Err(EngineError::Full)));
-        let engine = take(&limits, &registry, &none, Need::Replacement).unwrap();
+        assert!(matches!(take(&limits, &none, Need::Another), Err(EngineError::Full)));
+        let engine = take(&limits, &none, Need::Replacement).unwrap();
         assert!(none.drawn() > 0);
         drop(engine);
         assert_eq!(none.drawn(), 0);

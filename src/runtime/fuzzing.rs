@@ -9,7 +9,6 @@ use super::guest::{Holder, Origin};
 use super::source::{self, Options, Prepared, SourceError};
 use super::total::{MemoryTotal, Share};
 use super::value::{Text, Tree};
-use crate::binding::Registry;
 use crate::limits::Limits;
 
 /// The source transform: lines stay where they are, and what is refused is refused at a place in the code.
@@ -53,7 +52,7 @@ fn check_prepared(code: &str, prepared: Result<Option<Prepared<'_>>, SourceError
 pub fn value(bytes: &[u8]) {
     let Ok(value) = serde_json::from_slice::<Value>(bytes) else { return };
     let share = Share::replace(&MemoryTotal::new(usize::MAX));
-    let Ok(engine) = Engine::new(Arc::new(Limits::default()), Arc::new(Registry::default()), share) else {
+    let Ok(engine) = Engine::new(Arc::new(Limits::default()), share) else {
         return;
     };
     engine.enter(|ctx| {

@@ -234,7 +234,6 @@ mod tests {
 
     use super::super::engine::Engine;
     use super::super::total::{MemoryTotal, Share};
-    use crate::binding::Registry;
     use crate::limits::Limits;
     use crate::observe;
 
@@ -249,7 +248,7 @@ mod tests {
     fn a_leak_in_the_engine_is_counted_and_does_not_end_the_process() {
         let engine = || {
             let share = Share::replace(&MemoryTotal::new(usize::MAX));
-            Engine::new(Arc::new(Limits::default()), Arc::new(Registry::default()), share).unwrap()
+            Engine::new(Arc::new(Limits::default()), share).unwrap()
         };
         drop(engine());
         assert_eq!(leaks(), 0);

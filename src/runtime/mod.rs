@@ -29,6 +29,6 @@ pub(crate) use heap::give_back;
 pub(crate) use session::{
     Attachment, EventReceiver, Inbox, Session, SessionParts, control_declarations, event_channel,
 };
-pub use session::{ClientBinding, SessionHandle, SessionInfo};
+pub use session::{SessionHandle, SessionInfo};
 pub(crate) use total::Claim;
 pub use total::MemoryTotal;

@@ -174,9 +174,8 @@ fn cause<'js>(ctx: &Ctx<'js>, guest: &Guest, thrown: &Parts<'js>, depth: usize) 
 }
 
 fn suggestions(guest: &Guest, missing: &str) -> Vec<Value> {
-    let client = guest.client_bindings.borrow();
-    let names = guest.registry.iter().map(|binding| binding.declaration.name.as_str());
-    let names = names.chain(client.keys().map(String::as_str));
+    let (server, client) = (guest.server_catalog.borrow(), guest.client_catalog.borrow());
+    let names = server.iter().chain(client.callable_by_scripts()).map(|entry| entry.name());
     closest(names, missing, SUGGESTIONS_MAX).into_iter().map(Value::from).collect()
 }
 

@@ -44,7 +44,7 @@ pub use services::{Service, ServiceState, Services};
 pub use start::{StartError, check_policies};
 pub use tls::{Tls, TlsError};
 
-use crate::binding::{BindingError, Call, Principal, Registry};
+use crate::binding::{BindingError, Call, DeclarationProblem, Handlers, Principal};
 use crate::budget::ServerBudget;
 use crate::limits::Limits;
 use crate::observe;
@@ -98,8 +98,8 @@ pub struct Server {
 /// Collects what a server is made of.
 pub struct ServerBuilder {
     name: String,
-    registry: Registry,
-    problems: Vec<crate::binding::RegistryProblem>,
+    handlers: Arc<Handlers>,
+    problems: Vec<DeclarationProblem>,
     limits: Limits,
     sessions: SessionSettings,
     shard_count: usize,
@@ -116,7 +116,7 @@ impl Server {
     pub fn builder() -> ServerBuilder {
         ServerBuilder {
             name: "scomp-serve".to_owned(),
-            registry: Registry::default(),
+            handlers: Arc::default(),
             problems: Vec::new(),
             limits: Limits::default(),
             sessions: SessionSettings::default(),
@@ -311,7 +311,7 @@ impl ServerBuilder {
     /// Adds a package of bindings; its problems are reported by [`Self::build`].
     #[must_use]
     pub fn package(mut self, package: Package) -> Self {
-        if let Err(PackageError(problems)) = package.register(&mut self.registry) {
+        if let Err(PackageError(problems)) = package.register(&self.handlers) {
             self.problems.extend(problems);
         }
         self
@@ -332,7 +332,7 @@ impl ServerBuilder {
     /// Adds the packages of a folder; [`Server::start`] starts what they do beside the sessions.
     #[must_use]
     pub fn loaded(mut self, loaded: Loaded) -> Self {
-        self.problems.extend(self.registry.merge(loaded.registry));
+        self.problems.extend(self.handlers.merge(&loaded.handlers));
         self.additions.mounts.extend(loaded.mounts);
         self.additions.commands.extend(loaded.commands);
         self.additions.policies.extend(loaded.policies);
@@ -398,10 +398,10 @@ impl ServerBuilder {
         shards::check_count(self.shard_count)?;
         self.sessions.check()?;
         self.settings.check()?;
-        start::refuse_unknown_names(&self.gate, &self.additions.policies, &self.registry)?;
+        start::refuse_unknown_names(&self.gate, &self.additions.policies, &self.handlers.catalog())?;
         let stuck_after = self.limits.cpu_max() + STUCK_GRACE;
-        let (registry, limits) = (Arc::new(self.registry), Arc::new(self.limits));
-        let directory = Directory::new(registry, limits, self.sessions, &self.name, self.audit);
+        let limits = Arc::new(self.limits);
+        let directory = Directory::new(self.handlers, limits, self.sessions, &self.name, self.audit);
         let directory = Arc::new(directory.shared_by(self.gate.principals()));
         let shards = Shards::start(self.shard_count)?;
         let lost_from = Arc::clone(&directory);

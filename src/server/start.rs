@@ -3,7 +3,8 @@
 use std::io;
 
 use super::Gate;
-use crate::binding::{Policy, PolicyNames, Registry, UnknownName};
+use crate::binding::{Policy, PolicyNames, UnknownName};
+use crate::catalog::Catalog;
 use crate::limits::SettingsError;
 use crate::package::PackageError;
 
@@ -25,12 +26,8 @@ pub enum StartError {
 }
 
 /// The names in the policies of tokens and of packages that mean nothing on a server with these bindings.
-pub fn check_policies(
-    gate: &Gate,
-    of_packages: &[(String, Policy)],
-    registry: &Registry,
-) -> Vec<UnknownName> {
-    let names = PolicyNames::of(registry);
+pub fn check_policies(gate: &Gate, of_packages: &[(String, Policy)], catalog: &Catalog) -> Vec<UnknownName> {
+    let names = PolicyNames::of(catalog);
     let mut unknown = gate.check_policies(&names);
     unknown.extend(of_packages.iter().flat_map(|(place, policy)| names.check(place, policy)));
     unknown
@@ -40,9 +37,9 @@ pub fn check_policies(
 pub(super) fn refuse_unknown_names(
     gate: &Gate,
     of_packages: &[(String, Policy)],
-    registry: &Registry,
+    catalog: &Catalog,
 ) -> Result<(), StartError> {
-    let unknown = check_policies(gate, of_packages, registry);
+    let unknown = check_policies(gate, of_packages, catalog);
     let (errors, warnings): (Vec<_>, Vec<_>) = unknown.into_iter().partition(|unknown| unknown.is_error);
     for warning in warnings {
         tracing::warn!("{warning}");

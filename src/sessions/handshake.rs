@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::binding::{DeclaredSchemas, Principal};
+use crate::binding::Principal;
+use crate::catalog::{Catalog, CatalogBuilder, CompiledSchemas};
 use crate::observe;
 use crate::protocol::declaration::Declaration;
-use crate::protocol::names::{NameSet, is_server_called};
+use crate::protocol::names::NameSet;
 use crate::quota::QuotaExceeded;
 use crate::rpc::{ErrorObject, Kind};
-use crate::runtime::ClientBinding;
 use crate::schema::{SchemaBudget, SchemaSource, SchemaWarning, WARNINGS_LISTED_MAX};
 
 /// Bindings that one client may declare.
@@ -20,7 +20,7 @@ const CLIENT_BINDINGS_MAX: usize = 1_000;
 /// What a client declared, checked.
 #[derive(Debug, Default)]
 pub(crate) struct ClientBindings {
-    pub(crate) bindings: Vec<ClientBinding>,
+    pub(crate) catalog: Catalog,
     /// What was accepted although it is probably a mistake, with pointers into the parameters of the handshake.
     pub(crate) warnings: Vec<SchemaWarning>,
 }
@@ -46,8 +46,7 @@ pub(crate) async fn check_bindings(
     if declared.iter().any(has_schema) {
         principal.account.check_cpu(Instant::now).map_err(out_of_cpu)?;
     }
-    let mut check =
-        BindingCheck { names: taken.clone(), reserved: Vec::new(), checked: ClientBindings::default() };
+    let mut check = BindingCheck { taken, catalog: CatalogBuilder::default(), warnings: Vec::new() };
     let mut slice_used = Duration::ZERO;
     for (index, value) in declared.iter().enumerate() {
         let started = Instant::now();
@@ -69,10 +68,10 @@ pub(crate) async fn check_bindings(
             tokio::task::yield_now().await;
         }
     }
-    for SchemaWarning { path, message } in &check.checked.warnings {
+    for SchemaWarning { path, message } in &check.warnings {
         tracing::warn!(principal = principal.name, "handshake of a client: {path}: {message}");
     }
-    Ok(check.checked)
+    Ok(ClientBindings { catalog: check.catalog.build(), warnings: check.warnings })
 }
 
 /// Whether a declaration has something to compile.
@@ -87,36 +86,26 @@ fn out_of_cpu(exceeded: QuotaExceeded) -> ErrorObject {
 
 /// The declarations of one handshake that were accepted so far.
 struct BindingCheck<'a> {
-    names: NameSet,
-    /// Names of bindings that the server calls, which share no namespace with the others.
-    reserved: Vec<&'a str>,
-    checked: ClientBindings,
+    /// The names of the server.
+    taken: &'a NameSet,
+    catalog: CatalogBuilder,
+    warnings: Vec<SchemaWarning>,
 }
 
-impl<'a> BindingCheck<'a> {
-    fn add(&mut self, index: usize, value: &'a Value, budget: &SchemaBudget) -> Result<(), ErrorObject> {
+impl BindingCheck<'_> {
+    fn add(&mut self, index: usize, value: &Value, budget: &SchemaBudget) -> Result<(), ErrorObject> {
         let at = |path: &str| format!("/bindings/{index}{path}");
         let declaration =
             Declaration::from_peer(value).map_err(|error| refused(&at(&error.path), &error.message))?;
-        if is_server_called(&declaration.name) {
-            let name = value.get("name").and_then(Value::as_str).unwrap_or_default();
-            if self.reserved.contains(&name) {
-                return Err(refused(&at("/name"), &format!("`{name}` is declared twice")));
-            }
-            self.reserved.push(name);
-        } else {
-            self.names
-                .insert(&declaration.name)
-                .map_err(|error| refused(&at("/name"), &error.to_string()))?;
-        }
-        let schemas = DeclaredSchemas::compile(&declaration, SchemaSource::Client(budget))
+        self.catalog
+            .reserve_name(&declaration.name, self.taken)
+            .map_err(|error| refused(&at("/name"), &error.to_string()))?;
+        let schemas = CompiledSchemas::compile(&declaration, SchemaSource::Client(budget))
             .map_err(|error| refused(&at(&error.path), &error.message))?;
-        let ClientBindings { bindings, warnings } = &mut self.checked;
-        let more = schemas.warnings().into_iter().take(WARNINGS_LISTED_MAX - warnings.len());
-        warnings.extend(more.map(|warning| SchemaWarning { path: at(&warning.path), ..warning }));
+        let more = schemas.warnings().into_iter().take(WARNINGS_LISTED_MAX - self.warnings.len());
+        self.warnings.extend(more.map(|warning| SchemaWarning { path: at(&warning.path), ..warning }));
         let timeout = declared_timeout(value).map_err(|(path, message)| refused(&at(path), message))?;
-        let DeclaredSchemas { input, output, places } = schemas;
-        bindings.push(ClientBinding { declaration, input, output, places, timeout });
+        self.catalog.push(schemas.into_entry(declaration, timeout));
         Ok(())
     }
 }

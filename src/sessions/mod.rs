@@ -6,6 +6,7 @@
 
 mod handshake;
 mod list;
+mod listing;
 mod share;
 mod token;
 
@@ -21,12 +22,11 @@ use serde_json::{Value, json};
 use tracing::Instrument as _;
 use uuid::Uuid;
 
-use crate::binding::{Principal, Registry, SessionScope};
+use crate::binding::{Handlers, Principal, SessionScope};
 use crate::limits::{Limits, SettingCheck, SettingsError};
 use crate::observe;
 use crate::observe::audit::{Audit, Event};
 use crate::protocol::boundary::Closing;
-use crate::protocol::declaration::Declaration;
 use crate::protocol::methods::{HandshakeParams, PROTOCOL, ResumeParams};
 use crate::protocol::names::NameSet;
 use crate::quota::SessionSlot;
@@ -39,6 +39,7 @@ use crate::schema::SchemaBudget;
 use handshake::ClientBindings;
 pub(crate) use list::ListScope;
 pub use list::Listed;
+use listing::{Listing, Listings};
 use share::oldest_detached;
 use token::Tokens;
 
@@ -73,15 +74,13 @@ impl SessionSettings {
 
 /// All live sessions of a server.
 pub struct Directory {
-    registry: Arc<Registry>,
+    handlers: Arc<Handlers>,
     limits: Arc<Limits>,
     settings: SessionSettings,
     /// Detached sessions that each principal may keep.
     detached_share: usize,
-    /// What every handshake answers under `bindings`, written once: servers with hundreds of bindings are common.
-    declarations: Box<RawValue>,
-    /// The names in there, which a client cannot take.
-    names: NameSet,
+    /// What handshakes list under `bindings`.
+    listings: Listings,
     server: Value,
     sessions: Mutex<HashMap<String, Entry>>,
     /// Most sessions at one time since somebody asked.
@@ -100,6 +99,8 @@ struct Entry {
     connection: u64,
     detached_at: Option<Instant>,
     ran_eval: bool,
+    /// Bindings from this number on were added after the session began; a client's own names hide those.
+    first_number: u32,
     shard: usize,
     _closing: ClosingRecord,
     /// Its place in its principal's account.
@@ -145,28 +146,19 @@ struct HandshakeResult<'a> {
 impl Directory {
     /// An empty directory of a server with these bindings.
     pub fn new(
-        registry: Arc<Registry>,
+        handlers: Arc<Handlers>,
         limits: Arc<Limits>,
         settings: SessionSettings,
         server_name: &str,
         audit: Audit,
     ) -> Self {
-        let mut declarations: Vec<Declaration> =
-            registry.iter().map(|binding| binding.declaration.clone()).collect();
-        let mut names = registry.names().clone();
-        for control in crate::runtime::control_declarations() {
-            // No binding of the server can have taken it: the registry reserves these names.
-            let _ = names.insert(&control.name);
-            declarations.push(control);
-        }
         Self {
-            registry,
+            listings: Listings::new(&handlers),
+            handlers,
             detached_share: settings.detached_max,
             memory: MemoryTotal::new(limits.memory_total_bytes_max),
             limits,
             settings,
-            declarations: written(&declarations),
-            names,
             server: json!({"name": server_name, "version": env!("CARGO_PKG_VERSION")}),
             sessions: Mutex::default(),
             most: AtomicUsize::new(0),
@@ -185,9 +177,9 @@ impl Directory {
         &self.limits
     }
 
-    /// The bindings that it offers.
-    pub fn registry(&self) -> &Arc<Registry> {
-        &self.registry
+    /// The bindings that its sessions are offered.
+    pub fn handlers(&self) -> &Arc<Handlers> {
+        &self.handlers
     }
 
     /// Opens a session or resumes one. Only on a shard, where a new session is to live.
@@ -198,11 +190,14 @@ impl Directory {
     ) -> Result<SessionLease, ErrorObject> {
         let declared = self.claim_declarations(&params.bindings)?;
         let schema_budget = SchemaBudget::new(self.limits.schema_bytes_max);
-        let ClientBindings { bindings, warnings } =
-            handshake::check_bindings(&self.names, principal, &params.bindings, &schema_budget).await?;
+        let listing = self.listings.latest(&self.handlers);
+        let added_before = self.names_taken(principal, &params, &listing);
+        let taken = added_before.as_ref().unwrap_or(&listing.names);
+        let ClientBindings { catalog, warnings } =
+            handshake::check_bindings(taken, principal, &params.bindings, &schema_budget).await?;
         let (id, token, resumed, handle, connection) = match &params.session {
             Some(resume) => self.resume(principal, resume)?,
-            None => self.create(principal)?,
+            None => self.create(principal, &listing)?,
         };
         let (events_tx, events) = event_channel(&self.memory);
         let evals_queued = match resumed {
@@ -210,7 +205,13 @@ impl Directory {
             false => 0,
         };
         handle
-            .send(Inbox::Attach(Attachment { number: connection, events_tx, bindings, schema_budget }))
+            .send(Inbox::Attach(Attachment {
+                number: connection,
+                events_tx,
+                catalog: Arc::new(catalog),
+                listed: Arc::clone(&listing.catalog),
+                schema_budget,
+            }))
             .await?;
         let mut metadata = json!({
             "server": self.server,
@@ -222,13 +223,27 @@ impl Directory {
         if !warnings.is_empty() {
             metadata["warnings"] = json!(warnings);
         }
-        let bindings = &self.declarations;
+        let bindings = &listing.declarations;
         let handshake_result =
             written(&HandshakeResult { protocol: PROTOCOL, session_id: &id, bindings, metadata });
         Ok(SessionLease { id, connection, handle, events, handshake_result, _declared: declared })
     }
 
-    fn create(&self, principal: &Arc<Principal>) -> Result<Opened, ErrorObject> {
+    /// The names that the client of a resumed session cannot take, where they are fewer than those that are listed.
+    fn names_taken(
+        &self,
+        principal: &Principal,
+        params: &HandshakeParams,
+        listing: &Listing,
+    ) -> Option<NameSet> {
+        let sessions = self.sessions.lock();
+        let entry = sessions.get(&params.session.as_ref()?.id)?;
+        let number = Some(entry.first_number).filter(|_| entry.principal.name == principal.name)?;
+        drop(sessions);
+        listing.names_below(number)
+    }
+
+    fn create(&self, principal: &Arc<Principal>, listing: &Listing) -> Result<Opened, ErrorObject> {
         if self.draining.load(Ordering::Relaxed) {
             return Err(busy("the server is stopping"));
         }
@@ -249,7 +264,7 @@ impl Directory {
         let parts = SessionParts {
             scope: Arc::clone(&scope),
             limits: Arc::clone(&self.limits),
-            registry: Arc::clone(&self.registry),
+            handlers: Arc::clone(&self.handlers),
             memory: Arc::clone(&self.memory),
         };
         let full = || {
@@ -278,6 +293,7 @@ impl Directory {
                 connection: 1,
                 detached_at: None,
                 ran_eval: false,
+                first_number: listing.catalog.next_number(),
                 shard: shard.number(),
                 _closing: ClosingRecord { scope },
                 slot,

@@ -50,25 +50,33 @@ impl<'a> Document<'a> {
 pub(super) struct Types<'a> {
     namespace: String,
     named: Named<'a>,
+    /// The declarations of named types that are written, by name.
+    bodies: Vec<(String, String)>,
 }
 
 impl<'a> Types<'a> {
     pub(super) fn new(namespace: String) -> Self {
-        Self { namespace, named: Named::default() }
+        Self { namespace, named: Named::default(), bodies: Vec::new() }
     }
 
     fn writer<'t>(&'t mut self, root: &'a Value, label: &'t str, inside: bool) -> Writer<'t, 'a> {
         Writer { types: self, root, label, inside }
     }
 
-    /// The namespace of the named types, if there are any.
-    pub(super) fn into_namespace(mut self) -> Option<String> {
-        let mut bodies = Vec::new();
-        while let Some(pending) = self.named.next_pending() {
-            bodies.push((pending.name.clone(), self.body(&pending)));
-        }
-        bodies.sort();
-        let bodies: Vec<String> = bodies.into_iter().map(|(_, body)| body).collect();
+    /// Writes a named type that was referred to; `false` when all are written.
+    pub(super) fn write_next_named(&mut self) -> bool {
+        let Some(pending) = self.named.next_pending() else {
+            return false;
+        };
+        let body = self.body(&pending);
+        self.bodies.push((pending.name, body));
+        true
+    }
+
+    /// The namespace of the named types that were written, if there are any.
+    pub(super) fn take_namespace(&mut self) -> Option<String> {
+        self.bodies.sort();
+        let bodies: Vec<String> = self.bodies.drain(..).map(|(_, body)| body).collect();
         if bodies.is_empty() {
             return None;
         }

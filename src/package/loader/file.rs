@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::problems::{Problems, member};
-use crate::binding::{BindingLimits, RegistryProblem};
+use crate::binding::{BindingLimits, DeclarationProblem};
 use crate::protocol::declaration::Declaration;
 use crate::protocol::declaration::type_name;
 
@@ -61,8 +61,8 @@ impl Declared {
 }
 
 /// Looks for `DIR/*.json` (but for the files of npm), `DIR/*/declaration.json` and `DIR/services/*.{js,ts}`.
-pub(super) fn find(dir: &Path) -> Result<Found, RegistryProblem> {
-    let unreadable = |path: &Path, error: &io::Error| RegistryProblem {
+pub(super) fn find(dir: &Path) -> Result<Found, DeclarationProblem> {
+    let unreadable = |path: &Path, error: &io::Error| DeclarationProblem {
         origin: path.display().to_string(),
         path: String::new(),
         message: format!("cannot be read: {error}"),

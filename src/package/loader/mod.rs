@@ -14,7 +14,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::binding::{BindingLimits, DeclaredSchemas, Handler, Policy, Registry, RegistryProblem};
+use crate::binding::{
+    Binding, BindingLimits, BindingPublisher, DeclarationProblem, Handler, Handlers, PackageBindings, Policy,
+};
+use crate::catalog::CompiledSchemas;
 use crate::package::{PackageContext, PackageDef, PackageInstance};
 use crate::peering::{Background, Mount};
 use crate::protocol::declaration::Declaration;
@@ -38,12 +41,12 @@ pub fn environment() -> Environment {
 #[derive(Debug, Default)]
 pub struct Loaded {
     /// All bindings of all packages.
-    pub registry: Registry,
+    pub handlers: Arc<Handlers>,
     /// Where they come from.
     pub packages: Vec<PackageInfo>,
     /// `DIR/services/*.js` and `*.ts`, sorted: scripts that are to run for as long as the server does.
     pub services: Vec<PathBuf>,
-    /// The executables that were started. They end when these handles and the registry are gone.
+    /// The executables that were started. They end when these handles and the handlers are gone.
     pub commands: Vec<Arc<CommandPackage>>,
     /// Where packages are reached from outside.
     pub mounts: Vec<Mount>,
@@ -80,7 +83,7 @@ pub async fn load(
     dir: &Path,
     env: &Environment,
     built_in: &[PackageDef],
-) -> Result<Loaded, Vec<RegistryProblem>> {
+) -> Result<Loaded, Vec<DeclarationProblem>> {
     let mut loaded = Loaded::default();
     let found = file::find(dir).map_err(|problem| vec![problem])?;
     let mut all = Vec::new();
@@ -124,7 +127,7 @@ async fn load_package(
         Source::Rust(_) => SchemaSource::Operator,
         Source::Command(_) => SchemaSource::Executable,
     };
-    let bindings = register(ready, source, &mut loaded.registry, problems);
+    let bindings = register(ready, source, &loaded.handlers, problems);
     loaded.packages.push(PackageInfo { bindings, ..info });
 }
 
@@ -134,21 +137,22 @@ fn folder_of(declaration: &Path) -> &Path {
 
 fn register(
     ready: Vec<Ready>,
-    source: SchemaSource<'_>,
-    registry: &mut Registry,
+    source: SchemaSource<'static>,
+    handlers: &Arc<Handlers>,
     problems: &mut Problems,
 ) -> Vec<String> {
-    let mut names = Vec::new();
-    for binding in ready {
-        let name = binding.declaration.name.clone();
-        let origin = problems.origin().to_owned();
-        let Ready { declaration, limits, handler, path } = binding;
-        match registry.add_from(source, declaration, &limits, handler, (&origin, &path)) {
-            Ok(()) => names.push(name),
-            Err(problem) => problems.push(problem),
-        }
-    }
-    names
+    let bindings = ready.into_iter().map(|ready| {
+        let Ready { declaration, limits, handler, path } = ready;
+        (Binding { declaration, limits, handler }, path)
+    });
+    let registration = handlers.add(PackageBindings {
+        origin: problems.origin().to_owned(),
+        source,
+        bindings: bindings.collect(),
+        publisher: BindingPublisher::default(),
+    });
+    registration.problems.into_iter().for_each(|problem| problems.push(problem));
+    registration.names
 }
 
 fn find_built_in<'a>(
@@ -273,7 +277,7 @@ async fn command(
 /// Says of every schema of the file what is wrong with it.
 fn refuse_schemas(declared: &[Declared], problems: &mut Problems) {
     for Declared { declaration, path, .. } in declared {
-        if let Err(error) = DeclaredSchemas::compile(declaration, SchemaSource::Executable) {
+        if let Err(error) = CompiledSchemas::compile(declaration, SchemaSource::Executable) {
             problems.add(format!("{path}{}", error.path), error.message);
         }
     }

@@ -3,12 +3,12 @@
 use crate::protocol::declaration::pointer_to;
 use std::path::Path;
 
-use crate::binding::RegistryProblem;
+use crate::binding::DeclarationProblem;
 
 /// Collects what is wrong with a file.
 pub(super) struct Problems {
     origin: String,
-    found: Vec<RegistryProblem>,
+    found: Vec<DeclarationProblem>,
 }
 
 impl Problems {
@@ -22,14 +22,14 @@ impl Problems {
 
     /// Something is wrong at this JSON Pointer.
     pub(super) fn add(&mut self, path: impl Into<String>, message: impl Into<String>) {
-        self.push(RegistryProblem {
+        self.push(DeclarationProblem {
             origin: self.origin.clone(),
             path: path.into(),
             message: message.into(),
         });
     }
 
-    pub(super) fn push(&mut self, problem: RegistryProblem) {
+    pub(super) fn push(&mut self, problem: DeclarationProblem) {
         self.found.push(problem);
     }
 
@@ -37,7 +37,7 @@ impl Problems {
         self.found.len()
     }
 
-    pub(super) fn into_vec(self) -> Vec<RegistryProblem> {
+    pub(super) fn into_vec(self) -> Vec<DeclarationProblem> {
         self.found
     }
 }

@@ -41,7 +41,7 @@ impl Drop for Folder {
 async fn loaded(files: &[(&str, &str)]) -> Result<Loaded, Vec<(String, String, String)>> {
     let folder = Folder::with(files);
     load(&folder.0, &Environment::new(), BUILT_IN).await.map_err(|problems| {
-        let shown = |problem: RegistryProblem| {
+        let shown = |problem: DeclarationProblem| {
             let origin = problem.origin.trim_start_matches(&folder.0.display().to_string()).to_owned();
             (origin, problem.path, problem.message)
         };
@@ -77,7 +77,7 @@ async fn packages_and_services_are_found_in_a_fixed_order() {
     assert_eq!(package.bindings, ["getOrder"]);
     let services: Vec<_> = loaded.services.iter().filter_map(|path| path.file_name()).collect();
     assert_eq!(services, ["a.js", "b.ts"]);
-    assert!(loaded.registry.get("getOrder").is_some_and(|binding| binding.origin.ends_with("shop.json")));
+    assert!(loaded.handlers.get("getOrder").is_some_and(|binding| binding.origin.ends_with("shop.json")));
 }
 
 #[tokio::test]

@@ -20,7 +20,6 @@ use super::stack;
 use super::thrown::SourceMap;
 use super::total::Share;
 use super::value::Encoded;
-use crate::binding::Registry;
 use crate::limits::Limits;
 use crate::rpc::{ErrorObject, Kind};
 
@@ -92,12 +91,8 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// A fresh world. Its calls go nowhere until they are [dispatched](Self::dispatch_to).
-    pub(crate) fn new(
-        limits: Arc<Limits>,
-        registry: Arc<Registry>,
-        share: Share,
-    ) -> Result<Self, EngineError> {
-        let guest = Guest::new(limits, registry, Arc::clone(share.total()));
+    pub(crate) fn new(limits: Arc<Limits>, share: Share) -> Result<Self, EngineError> {
+        let guest = Guest::new(limits, Arc::clone(share.total()));
         let used = Rc::new(Used::new(guest.limits.memory_bytes_max, share));
         let heap = Heap::new(Rc::clone(&guest.meter), Rc::clone(&used));
         let runtime = Runtime::new_with_alloc(heap)?;
@@ -127,9 +122,9 @@ impl Engine {
         self.guest.dispatch.replace(Some(dispatch));
     }
 
-    /// Whether it was made for a server with these.
-    pub(crate) fn is_of(&self, limits: &Arc<Limits>, registry: &Arc<Registry>) -> bool {
-        Arc::ptr_eq(&self.guest.limits, limits) && Arc::ptr_eq(&self.guest.registry, registry)
+    /// Whether it was made for a server with these limits. Bindings are set when a session takes it.
+    pub(crate) fn is_of(&self, limits: &Arc<Limits>) -> bool {
+        Arc::ptr_eq(&self.guest.limits, limits)
     }
 
     /// Enters the context from the stack that we are on.

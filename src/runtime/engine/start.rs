@@ -1,5 +1,8 @@
 //! How JavaScript begins to run for somebody: the code of an eval, or a call into a function.
 
+use std::cell::RefCell;
+use std::sync::Arc;
+
 use rquickjs::atom::PredefinedAtom;
 use rquickjs::{Ctx, Function, Object, Value as JsValue};
 use serde_json::Value;
@@ -10,6 +13,7 @@ use super::super::source::{self, Positions, Prepared};
 use super::super::thrown::SourceMap;
 use super::super::value::{self, DecodeError};
 use super::{Engine, Settled, Source, Watched};
+use crate::catalog::Catalog;
 use crate::protocol::methods::RawPayload;
 use crate::rpc::{ErrorObject, Kind};
 
@@ -139,9 +143,8 @@ impl Engine {
     }
 
     fn is_binding(&self, name: &str) -> bool {
-        let starts = |full: &str| full.split('.').next() == Some(name);
-        self.guest.registry.iter().any(|binding| starts(&binding.declaration.name))
-            || self.guest.client_bindings.borrow().keys().any(|full| starts(full))
+        let is_in = |catalog: &RefCell<Arc<Catalog>>| catalog.borrow().names().has_name_or_prefix(name);
+        is_in(&self.guest.server_catalog) || is_in(&self.guest.client_catalog)
     }
 
     /// Calls a function of the script; what it returns is to be watched.

@@ -54,7 +54,7 @@ fn install_timers<'js>(ctx: &Ctx<'js>, guest: &Rc<Guest>, host: &Object<'js>) ->
 
 fn install_calls<'js>(ctx: &Ctx<'js>, guest: &Rc<Guest>, host: &Object<'js>) -> rquickjs::Result<()> {
     let state = Rc::clone(guest);
-    let number_of = move |name: String| state.registry.number_of(&name);
+    let number_of = move |name: String| state.number_of(&name);
     host.set("numberOf", Function::new(ctx.clone(), number_of)?)?;
     let state = Rc::clone(guest);
     let call = move |ctx: Ctx<'js>, key: JsValue<'js>, count: usize, input: JsValue<'js>| {

@@ -23,10 +23,9 @@ use rquickjs::{Object, Persistent, Value as JsValue};
 
 use super::meter::Meter;
 use super::total::MemoryTotal;
-use crate::binding::Registry;
+use crate::catalog::Catalog;
 use crate::limits::Limits;
-use crate::schema::SchemaBudget;
-use crate::schema::{FunctionParam, FunctionSchemas};
+use crate::schema::{FunctionSchemas, SchemaBudget};
 
 pub(crate) use calls::{Asked, CallAnswer, CallValue, Calls, Dispatch, Reach, Settlers};
 pub(crate) use console::{Console, ConsoleLine};
@@ -62,7 +61,6 @@ const REJECTIONS_KEPT_MAX: usize = 64;
 /// The state behind the host functions of one context.
 pub(crate) struct Guest {
     pub(crate) limits: Arc<Limits>,
-    pub(crate) registry: Arc<Registry>,
     /// The memory of all sessions.
     pub(crate) memory: Arc<MemoryTotal>,
     pub(crate) meter: Rc<Meter>,
@@ -82,8 +80,10 @@ pub(crate) struct Guest {
     pub(crate) dropped: RefCell<Vec<(String, u64)>>,
     /// The number of the connection, which keeps the references of different ones apart.
     pub(crate) attachment: Cell<u64>,
-    /// The client's bindings, and where typed functions stand in their inputs.
-    pub(crate) client_bindings: RefCell<HashMap<String, Vec<FunctionParam>>>,
+    /// The server's bindings as the scripts see them, until the next eval begins.
+    pub(crate) server_catalog: RefCell<Arc<Catalog>>,
+    /// The bindings of the client. One that has the name of a server binding hides that.
+    pub(crate) client_catalog: RefCell<Arc<Catalog>>,
     pub(crate) owner: Cell<Owner>,
     /// Whether a script has put something in the place of a binding.
     pub(crate) has_shadows: Cell<bool>,
@@ -105,7 +105,7 @@ pub(crate) struct Rejection {
 
 impl Guest {
     /// The state of a fresh context.
-    pub(crate) fn new(limits: Arc<Limits>, registry: Arc<Registry>, memory: Arc<MemoryTotal>) -> Rc<Self> {
+    pub(crate) fn new(limits: Arc<Limits>, memory: Arc<MemoryTotal>) -> Rc<Self> {
         Rc::new(Self {
             meter: Rc::new(Meter::new()),
             console: RefCell::new(Console::new(limits.console_bytes_max)),
@@ -118,7 +118,8 @@ impl Guest {
             schema_budget: RefCell::new(SchemaBudget::new(0)),
             dropped: RefCell::default(),
             attachment: Cell::new(0),
-            client_bindings: RefCell::default(),
+            server_catalog: RefCell::default(),
+            client_catalog: RefCell::default(),
             owner: Cell::new(Owner::Nobody),
             has_shadows: Cell::new(false),
             dispatch: RefCell::new(None),
@@ -128,7 +129,6 @@ impl Guest {
             epoch: Instant::now(),
             eval_started: Cell::new(Instant::now()),
             limits,
-            registry,
             memory,
         })
     }
@@ -155,7 +155,7 @@ impl Guest {
     /// The connection is over: its functions can no longer be called, so that their schemas go.
     pub(crate) fn drop_client_schemas(&self) {
         self.import_schemas.take();
-        self.client_bindings.take();
+        self.client_catalog.take();
         self.drop_stale_schemas();
     }
 

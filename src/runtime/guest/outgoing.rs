@@ -46,7 +46,7 @@ impl Guest {
         };
         match payload {
             Ok(input) => {
-                self.note_places(&reach, &input);
+                self.note_params(&reach, &input);
                 let ends = (resolve, reject);
                 self.open_call(ctx, ends, reach, Payload::Input(input), handed)?;
             }
@@ -244,20 +244,28 @@ impl Guest {
     }
 
     /// The binding that a function goes to may say what it is to take and give.
-    fn note_places(&self, reach: &Reach, input: &Value) {
+    fn note_params(&self, reach: &Reach, input: &Value) {
         if self.export_schemas.borrow().len() >= 2 * self.limits.references_max {
             self.drop_stale_schemas();
         }
-        let client = self.client_bindings.borrow();
-        let places = match reach {
-            Reach::Server(number) => self.registry.at(*number).map(|binding| binding.places.as_slice()),
-            Reach::Client(name) => client.get(name).map(Vec::as_slice),
+        let (server, client) = (self.server_catalog.borrow(), self.client_catalog.borrow());
+        let entry = match reach {
+            Reach::Server(number) => server.at(*number),
+            Reach::Client(name) => client.get(name),
             Reach::Import(_) => None,
         };
-        for place in places.unwrap_or_default() {
-            if let Some(id) = place.reference(input).and_then(function_number) {
-                self.export_schemas.borrow_mut().insert(id, Arc::clone(&place.schemas));
+        for param in entry.map(|entry| entry.params.as_slice()).unwrap_or_default() {
+            if let Some(id) = param.reference(input).and_then(function_number) {
+                self.export_schemas.borrow_mut().insert(id, Arc::clone(&param.schemas));
             }
+        }
+    }
+
+    /// The number of a binding of the server; `None` if the client has one of that name.
+    pub(super) fn number_of(&self, name: &str) -> Option<u32> {
+        match self.client_catalog.borrow().names().contains(name) {
+            true => None,
+            false => self.server_catalog.borrow().number_of(name),
         }
     }
 }

@@ -9,7 +9,8 @@ use super::super::engine::Arguments;
 use super::super::value::Encoded;
 use super::Session;
 use super::invokes::CalledBy;
-use crate::binding::{invalid, tags};
+use crate::binding::tags;
+use crate::catalog::check::{Direction, check_value};
 use crate::observe;
 use crate::protocol::methods::{Payload, RawPayload};
 use crate::protocol::shape::Shape;
@@ -57,7 +58,7 @@ impl Session {
         reference: &str,
         arguments: &Arguments,
     ) -> Option<ErrorObject> {
-        let schema = schemas?.input.as_ref()?;
+        let schema = Some(schemas?.input.as_ref()?);
         let parsed;
         let arguments = match arguments {
             Arguments::Trees(trees) => trees,
@@ -70,8 +71,7 @@ impl Session {
             },
         };
         let [argument] = arguments.as_slice() else { return None };
-        let error = schema.check(argument).err()?;
-        Some(invalid(Kind::InvalidInput, reference, "input", &error))
+        check_value(Direction::Input, reference, schema, argument).err()
     }
 
     /// Makes values of arguments for the time of a check, and refuses malformed tags in them.
@@ -107,14 +107,18 @@ pub(super) struct Given {
 
 /// Checks what a function gave against its schema, if it has one.
 pub(super) fn check_result(schemas: Option<&FunctionSchemas>, value: &Encoded) -> Result<(), ErrorObject> {
-    let Some(schema) = schemas.and_then(|schemas| schemas.output.as_ref()) else { return Ok(()) };
-    let checked = match value {
-        Encoded::Tree(value) => schema.check(value),
+    let schema = schemas.and_then(|schemas| schemas.output.as_ref());
+    if schema.is_none() {
+        return Ok(());
+    }
+    let parsed;
+    let value = match value {
+        Encoded::Tree(value) => value,
         Encoded::Text(text) => {
-            let value: Value = serde_json::from_str(text.get())
-                .map_err(|error| ErrorObject::new(Kind::Internal, error.to_string()))?;
-            schema.check(&value)
+            let internal = |error: serde_json::Error| ErrorObject::new(Kind::Internal, error.to_string());
+            parsed = serde_json::from_str(text.get()).map_err(internal)?;
+            &parsed
         }
     };
-    checked.map_err(|error| invalid(Kind::InvalidOutput, "the function", "output", &error))
+    check_value(Direction::Output, "the function", schema, value)
 }

@@ -1,21 +1,24 @@
 //! Connections come and go; the session stays.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::super::guest::{Holder, Owner};
-use super::inbox::{Attachment, ClientBinding, EventSender};
+use super::inbox::{Attachment, EventSender};
 use super::turn::Action;
 use super::{Ready, Session};
+use crate::catalog::Catalog;
 use crate::protocol::boundary::{Closing, SessionEvent};
-use crate::protocol::names::is_server_called;
-use crate::schema::FunctionParam;
+use crate::protocol::names::CONSOLE_WRITE;
 use crate::schema::SchemaBudget;
 
 /// The connection that holds the session.
 pub(crate) struct Live {
     pub(crate) number: u64,
     pub(crate) events_tx: EventSender,
-    pub(crate) bindings: HashMap<String, ClientBinding>,
+    /// What the client declared.
+    pub(crate) catalog: Arc<Catalog>,
+    /// The server's bindings as the client knows them.
+    pub(crate) listed: Arc<Catalog>,
     pub(crate) schema_budget: SchemaBudget,
 }
 
@@ -29,10 +32,8 @@ impl Session {
             self.detach(number).await;
         }
         self.departing = None;
-        let Attachment { number, events_tx, bindings, schema_budget } = attachment;
-        let bindings: HashMap<String, ClientBinding> =
-            bindings.into_iter().map(|binding| (binding.declaration.name.clone(), binding)).collect();
-        self.live = Some(Live { number, events_tx, bindings, schema_budget });
+        let Attachment { number, events_tx, catalog, listed, schema_budget } = attachment;
+        self.live = Some(Live { number, events_tx, catalog, listed, schema_budget });
         self.introduce_client();
         self.send_waiting_calls().await;
     }
@@ -67,18 +68,15 @@ impl Session {
             let guest = &self.engine.guest;
             guest.attachment.set(live.number);
             guest.schema_budget.replace(live.schema_budget.clone());
-            guest.console.borrow_mut().set_streaming(live.bindings.contains_key("console.write"));
+            guest.console.borrow_mut().set_streaming(live.catalog.contains(CONSOLE_WRITE));
         }
-        let client = self.live.iter().flat_map(|live| live.bindings.iter());
-        let client: HashMap<String, Vec<FunctionParam>> = client
-            .filter(|(name, _)| !is_server_called(name))
-            .map(|(name, binding)| (name.clone(), binding.places.clone()))
-            .collect();
-        let client_names: Vec<String> = client.keys().cloned().collect();
-        self.engine.guest.client_bindings.replace(client);
-        let server = self.parts.registry.iter().map(|binding| binding.declaration.name.clone());
-        let names = server.chain(client_names).collect();
-        let action = Action::Bindings(names);
+        let client = self.live.as_ref().map(|live| Arc::clone(&live.catalog)).unwrap_or_default();
+        let server = self.parts.handlers.catalog();
+        let visible = server.iter().filter(|entry| client.names().conflict(entry.name()).is_none());
+        let names = visible.chain(client.callable_by_scripts());
+        let action = Action::Bindings(names.map(|entry| entry.name().to_owned()).collect());
+        self.engine.guest.client_catalog.replace(client);
+        self.engine.guest.server_catalog.replace(server);
         self.ready.push_front(Ready { owner: Owner::Nobody, depth: 0, action });
     }
 }

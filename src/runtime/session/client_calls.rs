@@ -11,14 +11,14 @@ use super::calls::{ServerCall, scope_functions};
 use super::clock::WallClock;
 use super::invokes::HandlerReply;
 use super::{Inbox, Session};
-use crate::binding::{invalid, tags};
+use crate::binding::tags;
 use crate::budget::Charge;
+use crate::catalog::check::{Direction, check_value};
 use crate::protocol::boundary::SessionEvent;
 use crate::protocol::methods::{Payload, Target};
 use crate::protocol::names::APPROVE;
 use crate::rpc::{ErrorObject, Kind};
 use crate::schema::FunctionSchemas;
-use crate::schema::Schema;
 
 /// Who waits for an answer of the client.
 pub(crate) enum Waiter {
@@ -148,9 +148,7 @@ impl Session {
         let limits = Arc::clone(&self.parts.limits);
         let longest = Duration::from_millis(limits.client_call_ms_max);
         let declared = match (target, &self.live) {
-            (Target::Binding(name), Some(live)) => {
-                live.bindings.get(name).and_then(|binding| binding.timeout)
-            }
+            (Target::Binding(name), Some(live)) => live.catalog.get(name).and_then(|binding| binding.timeout),
             (Target::Binding(_) | Target::Reference(_), _) => None,
         };
         match (target, declared) {
@@ -192,20 +190,18 @@ impl Session {
     /// What is wrong with a call before it is sent.
     fn refuse_call(&self, target: &Target, payload: &Payload) -> Option<ErrorObject> {
         let live = self.live.as_ref()?;
-        let (name, checked) = match (target, payload) {
-            (Target::Binding(name), Payload::Input(input)) => {
-                let Some(binding) = live.bindings.get(name) else {
+        let Payload::Input(input) = payload else { return None };
+        let check = |name, schema| check_value(Direction::Input, name, schema, input).err();
+        match target {
+            Target::Binding(name) => match live.catalog.get(name) {
+                Some(entry) => check(name, entry.input.as_ref()),
+                None => {
                     let message = format!("the client has no binding {name}");
-                    return Some(ErrorObject::new(Kind::UnknownBinding, message));
-                };
-                (name, binding.input.as_ref()?.check(input))
-            }
-            (Target::Reference(id), Payload::Input(input)) => {
-                (id, self.schemas_of(id)?.input.as_ref()?.check(input))
-            }
-            (Target::Binding(_) | Target::Reference(_), Payload::Args(_)) => return None,
-        };
-        checked.err().map(|error| invalid(Kind::InvalidInput, name, "input", &error))
+                    Some(ErrorObject::new(Kind::UnknownBinding, message))
+                }
+            },
+            Target::Reference(id) => check(id, self.schemas_of(id)?.input.as_ref()),
+        }
     }
 
     fn schemas_of(&self, reference: &str) -> Option<Arc<FunctionSchemas>> {
@@ -294,21 +290,22 @@ impl Session {
     /// Checks an answer against its schema, if it has one: only then it becomes a tree, and only for that long. Without one,
     /// malformed tags are found where the value is built.
     fn check_output(&self, target: &Target, text: &RawValue) -> Result<(), ErrorObject> {
-        let check = |schema: &Schema| {
-            let value = tags::check_answer(self.read_tree(text, Kind::InvalidOutput)?)?;
-            let (Target::Binding(name) | Target::Reference(name)) = target;
-            schema.check(&value).map_err(|error| invalid(Kind::InvalidOutput, name, "output", &error))
-        };
-        match target {
+        let of_function;
+        let (name, schema) = match target {
             Target::Binding(name) => {
-                let binding = self.live.as_ref().and_then(|live| live.bindings.get(name));
-                binding.and_then(|binding| binding.output.as_ref()).map_or(Ok(()), check)
+                let entry = self.live.as_ref().and_then(|live| live.catalog.get(name));
+                (name, entry.and_then(|entry| entry.output.as_ref()))
             }
             Target::Reference(id) => {
-                let schemas = self.schemas_of(id);
-                schemas.as_ref().and_then(|schemas| schemas.output.as_ref()).map_or(Ok(()), check)
+                of_function = self.schemas_of(id);
+                (id, of_function.as_ref().and_then(|schemas| schemas.output.as_ref()))
             }
+        };
+        if schema.is_none() {
+            return Ok(());
         }
+        let value = tags::check_answer(self.read_tree(text, Kind::InvalidOutput)?)?;
+        check_value(Direction::Output, name, schema, &value)
     }
 
     /// Gives an outcome to the script or the handler that waits for it.

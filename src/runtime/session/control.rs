@@ -185,11 +185,11 @@ impl Session {
     }
 
     fn all_declarations(&self) -> Vec<Declaration> {
-        let server = self.parts.registry.iter().map(|binding| binding.declaration.clone());
-        let client = self.live.iter().flat_map(|live| live.bindings.values());
-        let client = client.map(|binding| binding.declaration.clone());
-        let visible = self.engine.guest.client_bindings.borrow();
-        server.chain(client.filter(|declaration| visible.contains_key(&declaration.name))).collect()
+        let guest = &self.engine.guest;
+        let (server, client) = (guest.server_catalog.borrow(), guest.client_catalog.borrow());
+        let visible = server.iter().filter(|entry| client.names().conflict(entry.name()).is_none());
+        let entries = visible.chain(client.callable_by_scripts());
+        entries.map(|entry| entry.declaration.clone()).collect()
     }
 }
 

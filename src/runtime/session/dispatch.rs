@@ -20,7 +20,7 @@ use super::super::guest::{Asked, CallAnswer, CallValue, Origin, Owner, Reach};
 use super::super::shard::Shard;
 use super::super::total::MemoryTotal;
 use crate::binding::{
-    Binding, Call, CallContext, Callbacks, FunctionRef, HostFunctions, Registry, SessionScope,
+    Call, CallContext, Callbacks, FunctionRef, HandlerEntry, Handlers, HostFunctions, SessionScope,
 };
 use crate::limits::{DURATION_MAX, Limits};
 use crate::protocol::methods::Payload;
@@ -41,7 +41,7 @@ pub(crate) enum Pending {
 pub(crate) struct Dispatcher {
     /// Where the session lives; absent elsewhere than on a shard.
     pub(crate) shard: Option<Shard>,
-    pub(crate) registry: Arc<Registry>,
+    pub(crate) handlers: Arc<Handlers>,
     pub(crate) scope: Arc<SessionScope>,
     pub(crate) limits: Arc<Limits>,
     pub(crate) memory: Arc<MemoryTotal>,
@@ -57,7 +57,7 @@ pub(crate) struct Dispatcher {
 impl Dispatcher {
     /// A world whose calls come here.
     pub(crate) fn make_engine(self: &Rc<Self>, need: Need) -> Result<Engine, EngineError> {
-        let engine = context_pool::take(&self.limits, &self.registry, &self.memory, need)?;
+        let engine = context_pool::take(&self.limits, &self.memory, need)?;
         let dispatcher = Rc::clone(self);
         engine.dispatch_to(Rc::new(move |asked| dispatcher.dispatch(asked)));
         Ok(engine)
@@ -76,9 +76,9 @@ impl Dispatcher {
         }
         match &asked.reach {
             Reach::Server(number) => {
-                let Some(binding) = self.registry.at(*number).cloned() else {
-                    let message = format!("the server has no binding {number}");
-                    return Some((Err(ErrorObject::new(Kind::UnknownBinding, message)), Origin::Host));
+                let Some(binding) = self.handlers.at(*number) else {
+                    let error = ErrorObject::new(Kind::UnknownBinding, "the binding was removed");
+                    return Some((Err(error), Origin::Host));
                 };
                 let Payload::Input(input) = asked.payload else {
                     return None;
@@ -137,7 +137,7 @@ impl Dispatcher {
     }
 
     /// What a handler of `binding` is told of a call.
-    pub(crate) fn call(&self, binding: &Binding, depth: u32, functions: Vec<String>) -> Call {
+    pub(crate) fn call(&self, binding: &HandlerEntry, depth: u32, functions: Vec<String>) -> Call {
         let timeout = binding.timeout.unwrap_or(Duration::from_millis(self.limits.binding_ms_max));
         // A declaration may name any number.
         let timeout = timeout.min(DURATION_MAX);

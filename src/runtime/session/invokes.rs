@@ -18,7 +18,7 @@ use super::clock::WallClock;
 use super::evals::Requester;
 use super::turn::Action;
 use super::{Inbox, Ready, Session};
-use crate::binding::{CallContext, CallbackRequest};
+use crate::binding::{CallContext, CallbackRequest, HandlerEntry};
 use crate::budget::Charge;
 use crate::protocol::boundary::SessionCommand;
 use crate::protocol::methods::{Payload, RawPayload, Target, ValueResult};
@@ -132,7 +132,7 @@ impl Session {
             Ok([input]) => input,
             Err(error) => return self.reply(by, Err(error)).await,
         };
-        if let Some(binding) = self.parts.registry.get(&name).cloned() {
+        if let Some(binding) = self.server_binding(&name) {
             let (input, caller, functions) = self.input_for_handler(&by, input);
             let mut call = self.dispatcher.call(&binding, depth, functions);
             if let CalledBy::Handler(reply) = &by {
@@ -158,6 +158,14 @@ impl Session {
                 let error = ErrorObject::new(Kind::UnknownBinding, format!("no binding {name}"));
                 self.reply(by, Err(error)).await;
             }
+        }
+    }
+
+    /// The handler of a server binding; `None` if a name of the client hides it.
+    fn server_binding(&self, name: &str) -> Option<Arc<HandlerEntry>> {
+        match self.live.as_ref().is_some_and(|live| live.catalog.names().conflict(name).is_some()) {
+            true => None,
+            false => self.dispatcher.handlers.get(name),
         }
     }
 

@@ -36,7 +36,7 @@ use super::poll_counter::Pace;
 use super::shard::{Residence, Shard};
 use super::slices::Contender;
 use super::total::MemoryTotal;
-use crate::binding::{Callbacks, DroppedRefs, HostFunctions, Registry, SessionScope};
+use crate::binding::{Callbacks, DroppedRefs, Handlers, HostFunctions, SessionScope};
 use crate::limits::Limits;
 use crate::observe;
 use crate::protocol::boundary::{Closing, SessionEvent};
@@ -52,13 +52,13 @@ use turn::{Action, Background, Watches};
 
 pub(crate) use control::declarations as control_declarations;
 pub(crate) use inbox::{Attachment, EventReceiver, Inbox, event_channel};
-pub use inbox::{ClientBinding, SessionHandle, SessionInfo};
+pub use inbox::{SessionHandle, SessionInfo};
 
 /// What a session is made of.
 pub(crate) struct SessionParts {
     pub(crate) scope: Arc<SessionScope>,
     pub(crate) limits: Arc<Limits>,
-    pub(crate) registry: Arc<Registry>,
+    pub(crate) handlers: Arc<Handlers>,
     /// The memory of all sessions.
     pub(crate) memory: Arc<MemoryTotal>,
 }
@@ -117,7 +117,7 @@ impl Session {
         let shard = Shard::current();
         let dispatcher = Rc::new(Dispatcher {
             shard: shard.clone(),
-            registry: Arc::clone(&parts.registry),
+            handlers: Arc::clone(&parts.handlers),
             scope: Arc::clone(&parts.scope),
             limits: Arc::clone(&parts.limits),
             memory: Arc::clone(&parts.memory),

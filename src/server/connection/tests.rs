@@ -3,7 +3,6 @@
 use futures_util::SinkExt as _;
 
 use super::*;
-use crate::binding::Registry;
 use crate::budget::ServerBudget;
 use crate::limits::Limits;
 use crate::observe::audit::Audit;
@@ -18,7 +17,7 @@ const IDLE_MAX: Duration = Duration::from_secs(75);
 fn connect(timeouts: Timeouts) -> PairEnd {
     let (client, transport) = pair(8);
     let directory = Directory::new(
-        Arc::new(Registry::default()),
+        Arc::default(),
         Arc::new(Limits::default()),
         SessionSettings::default(),
         "test",

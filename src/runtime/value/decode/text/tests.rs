@@ -9,12 +9,11 @@ use super::super::super::super::engine::Engine;
 use super::super::super::super::guest::{Holder, Origin};
 use super::super::super::super::total::{MemoryTotal, Share};
 use super::super::super::Text;
-use crate::binding::Registry;
 use crate::limits::Limits;
 
 fn engine() -> Engine {
     let share = Share::replace(&MemoryTotal::new(usize::MAX));
-    Engine::new(Arc::new(Limits::default()), Arc::new(Registry::default()), share).unwrap()
+    Engine::new(Arc::new(Limits::default()), share).unwrap()
 }
 
 /// What each way makes of a text: the value as it goes out again, or what is wrong with it.
