@@ -52,6 +52,8 @@ pub mod schema;
 #[cfg(feature = "server")]
 pub mod server;
 #[cfg(feature = "server")]
+pub mod session;
+#[cfg(feature = "server")]
 pub mod sessions;
 #[cfg(feature = "client")]
 pub mod transport;

@@ -48,7 +48,7 @@ pub struct Quotas {
 }
 
 /// What there is a quota for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Resource {
     /// Live sessions.
     Sessions,
@@ -76,7 +76,7 @@ impl Resource {
 }
 
 /// A quota is used up.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("your quota is used up: {}", resource.name())]
 pub struct QuotaExceeded {
     /// Of what.

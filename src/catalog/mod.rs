@@ -9,6 +9,7 @@ pub mod changes;
 pub mod check;
 mod entry;
 pub mod search;
+mod stored;
 pub mod typescript;
 
 use std::collections::HashMap;

@@ -10,7 +10,7 @@ use super::methods::{EvalParams, Payload, RawPayload, Target};
 use crate::rpc::{ErrorObject, Id};
 
 /// From the connection to its session.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum SessionCommand {
     /// The client wants code to run.
     Eval {
@@ -45,7 +45,7 @@ pub enum SessionCommand {
 }
 
 /// From the session to its connection.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum SessionEvent {
     /// A request is answered.
     Answered {

@@ -5,7 +5,7 @@
 //! handshake leniently (it may speak a later revision). Whether a schema is a valid one is decided where it is
 //! compiled, and whether a name is free where it is registered.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// Longest description.
@@ -26,7 +26,7 @@ const FILE_FIELDS: [&str; 7] = ["name", "description", "input", "output", "effec
 ///
 /// What was absent stays absent when it is written again: an absent schema means "anything" and an absent
 /// description is not an empty one.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Declaration {
     /// Dotted name under which scripts call the binding.
@@ -41,7 +41,7 @@ pub struct Declaration {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
     /// What a call does to the world (`read`, `write`, `external`, …); policies speak of these.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<String>,
     /// Anything the declaring side wants to tell; passed on unread.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -119,7 +119,7 @@ impl Payload {
 }
 
 /// The same as it was sent: text until the turn that uses it, because a value takes many times as much memory.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum RawPayload {
     /// One value.
     Input(Box<RawValue>),

@@ -3,7 +3,7 @@
 //! An integer is echoed digit for digit, even past 64 bits, so one that is no `u64` is kept as text. Fractions, exponents
 //! and `null` are no ids: two spellings of one number must not become two ids.
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::value::RawValue;
 
 /// Longest id we take, as text.
@@ -88,6 +88,12 @@ impl Serialize for Id {
                 Err(error) => Err(serde::ser::Error::custom(error)),
             },
         }
+    }
+}
+
+impl<'de> Deserialize<'de> for Id {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::from_raw(&Box::<RawValue>::deserialize(deserializer)?).map_err(de::Error::custom)
     }
 }
 

@@ -5,22 +5,50 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::protocol::declaration::pointer_to;
 
-use super::{Schema, SchemaError, SchemaSource, SchemaWarning};
+use super::{Schema, SchemaBudget, SchemaError, SchemaSource, SchemaWarning};
 
 /// How deep into `properties` places are looked for.
 const PLACE_DEPTH_MAX: usize = 16;
 
 /// What a function takes and gives, as far as it is known.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(try_from = "StoredSchemas")]
 pub struct FunctionSchemas {
     /// Checks its one argument.
     pub input: Option<Schema>,
     /// Checks its result.
     pub output: Option<Schema>,
+    stored: StoredSchemas,
+}
+
+/// What [`FunctionSchemas`] were compiled from.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct StoredSchemas {
+    schemas: Map<String, Value>,
+    is_from_client: bool,
+}
+
+impl TryFrom<StoredSchemas> for FunctionSchemas {
+    type Error = SchemaError;
+
+    /// Compiles again what was accepted before, so nothing is charged.
+    fn try_from(stored: StoredSchemas) -> Result<Self, SchemaError> {
+        let budget = SchemaBudget::new(usize::MAX);
+        let source =
+            if stored.is_from_client { SchemaSource::Client(&budget) } else { SchemaSource::Executable };
+        Self::compile(&stored.schemas, source)
+    }
+}
+
+impl Serialize for FunctionSchemas {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.stored.serialize(serializer)
+    }
 }
 
 impl FunctionSchemas {
@@ -30,7 +58,14 @@ impl FunctionSchemas {
             let compiled = of.get(place).map(|schema| Schema::compile(schema, source)).transpose();
             compiled.map_err(|error| SchemaError { path: format!("/{place}{}", error.path), ..error })
         };
-        Ok(Self { input: compile("input")?, output: compile("output")? })
+        let schemas = ["input", "output"]
+            .into_iter()
+            .filter_map(|place| Some((place.to_owned(), of.get(place)?.clone())));
+        let stored = StoredSchemas {
+            schemas: schemas.collect(),
+            is_from_client: matches!(source, SchemaSource::Client(_)),
+        };
+        Ok(Self { input: compile("input")?, output: compile("output")?, stored })
     }
 
     /// What was accepted although it is probably a mistake, with pointers into the object.

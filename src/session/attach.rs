@@ -108,11 +108,11 @@ impl Session {
         }
     }
 
-    /// The context ends: everything that its script held is given up.
+    /// The context ends: everything that its script held is released.
     pub(super) fn release_imports(&mut self) {
         self.send_dropped_imports();
-        let imports: Vec<(FnRef, u64)> =
-            self.state.references.imports().map(|(function, count)| (function.clone(), count)).collect();
+        let (imports, freed) = self.state.references.drop_imports();
+        self.free(freed);
         for (function, count) in imports {
             self.release_to_client(&function, count);
         }

@@ -4,6 +4,8 @@
 //! nothing else crosses. Requests of the client are named by connection and JSON-RPC id, calls of the session by numbers
 //! of the session's own, requests of handlers and charged bytes by numbers of the host's own.
 
+#![allow(missing_docs)] // The fields of variants are named by what they are.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,13 +32,9 @@ pub enum ToSession {
         schema_bytes: usize,
     },
     /// A connection reads too slowly: nothing more is sent to it, but what it has sent is still accepted.
-    Stalled {
-        connection: u64,
-    },
+    Stalled { connection: u64 },
     /// A connection is gone.
-    Detach {
-        connection: u64,
-    },
+    Detach { connection: u64 },
     /// A message of a client.
     Client {
         connection: u64,
@@ -46,10 +44,7 @@ pub enum ToSession {
         admission: Admission,
     },
     /// The answer to [`FromSession::CallHandler`].
-    HandlerDone {
-        number: u64,
-        outcome: Result<Value, ErrorObject>,
-    },
+    HandlerDone { number: u64, outcome: Result<Value, ErrorObject> },
     /// A handler calls a binding or a function. Answered by [`FromSession::HandlerAnswered`].
     HandlerInvoke {
         request: u64,
@@ -61,14 +56,9 @@ pub enum ToSession {
         script_call: Option<u64>,
     },
     /// A handler does not wait for its request any more.
-    HandlerCancel {
-        request: u64,
-    },
+    HandlerCancel { request: u64 },
     /// A handler dropped a function that it had received `count` times.
-    HandlerRelease {
-        function: FnRef,
-        count: u64,
-    },
+    HandlerRelease { function: FnRef, count: u64 },
     /// The server's bindings changed; scripts see it from their next eval on.
     Catalog(Arc<Catalog>),
     /// The CPU quota of the principal is used up for now.
@@ -78,9 +68,7 @@ pub enum ToSession {
         is_overdrawn: bool,
     },
     /// Answered by [`FromSession::Info`].
-    Inspect {
-        request: u64,
-    },
+    Inspect { request: u64 },
     /// The session is to end. Answered by [`FromSession::Ended`].
     End(Closing),
 }
@@ -115,21 +103,13 @@ pub enum FromSession {
         evals_queued: usize,
     },
     /// Something for a client.
-    Client {
-        connection: u64,
-        event: SessionEvent,
-    },
+    Client { connection: u64, event: SessionEvent },
     /// A handler is to work. Answered by [`ToSession::HandlerDone`].
     CallHandler(HandlerCall),
     /// The answer of a handler is not awaited any more.
-    CancelHandler {
-        number: u64,
-    },
+    CancelHandler { number: u64 },
     /// The answer to [`ToSession::HandlerInvoke`].
-    HandlerAnswered {
-        request: u64,
-        outcome: Result<Value, ErrorObject>,
-    },
+    HandlerAnswered { request: u64, outcome: Result<Value, ErrorObject> },
     /// Functions of a handler are not held by the script or the client any more.
     ReleaseFunctions(Vec<u64>),
     /// A message of a client takes no more memory.
@@ -139,20 +119,13 @@ pub enum FromSession {
         is_open: bool,
     },
     /// An eval that the host counts as waiting does not wait any more.
-    Dequeued {
-        charge: u64,
-    },
+    Dequeued { charge: u64 },
     /// CPU time that was used.
-    Used {
-        cpu: Duration,
-    },
+    Used { cpu: Duration },
     /// Something for the metrics.
     Observed(Observation),
     /// The answer to [`ToSession::Inspect`].
-    Info {
-        request: u64,
-        info: SessionInfo,
-    },
+    Info { request: u64, info: SessionInfo },
     /// The session has ended; nothing comes after this.
     Ended(Closing),
 }
@@ -212,16 +185,14 @@ impl PartialEq for HandlerInput {
             (
                 Self::Text { payload, connection, charge },
                 Self::Text { payload: other, connection: other_connection, charge: other_charge },
-            ) => {
-                (payload.text(), connection, charge) == (other.text(), other_connection, other_charge)
-            }
+            ) => (payload.text(), connection, charge) == (other.text(), other_connection, other_charge),
             (Self::Value { .. } | Self::Text { .. }, _) => false,
         }
     }
 }
 
 /// What a session counts; the host adds it up.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Observation {
     /// An eval ended.
     EvalFinished {
@@ -231,13 +202,9 @@ pub enum Observation {
         took: Duration,
     },
     /// A call of the client's bindings and functions ended.
-    ClientCalled {
-        error: Option<ErrorObject>,
-    },
+    ClientCalled { error: Option<ErrorObject> },
     /// A request was refused.
-    Refused {
-        reason: String,
-    },
+    Refused { reason: String },
 }
 
 /// A session's state for the operator.

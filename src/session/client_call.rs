@@ -14,9 +14,9 @@ use crate::catalog::CatalogEntry;
 use crate::catalog::check::{Direction, check_value};
 use crate::protocol::boundary::SessionEvent;
 use crate::protocol::fn_ref::FnRef;
+use crate::protocol::fn_values;
 use crate::protocol::methods::{Payload, Target};
 use crate::protocol::names::{APPROVE, CONSOLE_WRITE};
-use crate::protocol::fn_values;
 use crate::rpc::{ErrorObject, Kind};
 use crate::schema::Schema;
 
@@ -58,7 +58,8 @@ impl Session {
         if let Err(error) = self.check_call(charged_to, &target, &payload) {
             return self.fail_call(waiter, error);
         }
-        let (wait, pauses) = if is_connected { self.time_for_call(charged_to, &target) } else { (grace, false) };
+        let (wait, pauses) =
+            if is_connected { self.time_for_call(charged_to, &target) } else { (grace, false) };
         let is_line = waiter == Waiter::Line;
         let number = self.next_number();
         let outbox = &mut self.state.client_calls.outbox;
@@ -264,7 +265,10 @@ impl Session {
         match waiter {
             Waiter::Script { call, charged_to } => {
                 let outcome = outcome.map(CallValue::Text);
-                self.settle_soon(charged_to, Settlement { call, outcome, source: ValueSource::Client, charge });
+                self.settle_soon(
+                    charged_to,
+                    Settlement { call, outcome, source: ValueSource::Client, charge },
+                );
             }
             Waiter::Handler { request, .. } => {
                 let connection = self.state.connection().unwrap_or_default();
@@ -291,7 +295,8 @@ impl Session {
         let charged_to = self.current_payer(charged_to);
         let depth = self.depth_of(charged_to);
         // Answers that came together are settled in one turn.
-        if let Some(Turn { charged_to: last, work: Work::Settle(settlements), .. }) = self.state.ready.back_mut()
+        if let Some(Turn { charged_to: last, work: Work::Settle(settlements), .. }) =
+            self.state.ready.back_mut()
             && *last == charged_to
         {
             settlements.push(settlement);
@@ -390,10 +395,5 @@ impl Session {
 
 /// Gives the functions in a value of the client the names that the session has for them.
 pub(super) fn name_client_functions(value: &mut serde_json::Value, connection: u64) {
-    fn_values::replace(value, &mut |place| {
-        let id = fn_values::id_at(place)?.to_owned();
-        let mut named = place.clone();
-        named["$fn"] = serde_json::Value::from(FnRef::Client { connection, id }.to_string());
-        Some(named)
-    });
+    fn_values::rename(value, |id| Some(FnRef::Client { connection, id: id.to_owned() }.to_string()));
 }

@@ -218,7 +218,11 @@ impl Session {
     }
 
     /// Ends queued evals of which `is_meant` accepts a request; these are answered with `error`.
-    pub(super) fn drop_queued(&mut self, is_meant: impl Fn(&Requester) -> bool, error: &ErrorObject) -> Vec<Id> {
+    pub(super) fn drop_queued(
+        &mut self,
+        is_meant: impl Fn(&Requester) -> bool,
+        error: &ErrorObject,
+    ) -> Vec<Id> {
         let mut ids = Vec::new();
         for queued in self.state.evals.remove(is_meant) {
             let answer: Answer = Err(error.clone());
@@ -270,12 +274,7 @@ impl Session {
             };
         }
         let mut value: Value = serde_json::from_str(result.get()).map_err(internal)?;
-        fn_values::replace(&mut value, &mut |place| {
-            let mut renamed = place.clone();
-            let number = renewed.get(fn_values::id_at(place)?)?;
-            renamed["$fn"] = Value::from(FnRef::Script(*number).to_string());
-            Some(renamed)
-        });
+        fn_values::rename(&mut value, |id| Some(FnRef::Script(*renewed.get(id)?).to_string()));
         to_raw_value(&value).map_err(internal)
     }
 

@@ -4,9 +4,7 @@ use serde_json::Value;
 
 use super::boundary::{FromSession, HandlerCall, HandlerInput, HandlerTarget};
 use super::tables::{HandlerWork, ScriptCall};
-use super::{
-    Callable, CallValue, ChargedTo, Effect, InvokedBy, RefHolder, Session, Settlement, ValueSource,
-};
+use super::{CallValue, Callable, ChargedTo, Effect, InvokedBy, RefHolder, Session, Settlement, ValueSource};
 use crate::protocol::fn_ref::FnRef;
 use crate::protocol::fn_values;
 use crate::rpc::{ErrorObject, Kind};
@@ -43,7 +41,13 @@ impl Session {
     }
 
     /// Begins a handler's work for the client or another handler.
-    pub(super) fn call_handler(&mut self, by: InvokedBy, target: HandlerTarget, input: HandlerInput, depth: u32) {
+    pub(super) fn call_handler(
+        &mut self,
+        by: InvokedBy,
+        target: HandlerTarget,
+        input: HandlerInput,
+        depth: u32,
+    ) {
         let number = self.next_number();
         let script_call = match &by {
             InvokedBy::Client(_) => None,
@@ -90,13 +94,12 @@ impl Session {
     /// Functions that a handler returns to the client become references on the wire.
     fn export_functions(&mut self, mut value: Value) -> Result<Value, ErrorObject> {
         let mut failure = None;
-        fn_values::replace(&mut value, &mut |place| {
-            let mut exported = place.clone();
-            match self.export_function(&FnRef::from_handler(fn_values::id_at(place)?)) {
-                Ok(reference) => exported["$fn"] = Value::from(reference.to_string()),
-                Err(error) => failure = Some(error),
+        fn_values::rename(&mut value, |id| match self.export_function(&FnRef::parse_or_unknown(id)) {
+            Ok(reference) => Some(reference.to_string()),
+            Err(error) => {
+                failure = Some(error);
+                None
             }
-            Some(exported)
         });
         failure.map_or(Ok(value), Err)
     }

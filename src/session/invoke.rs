@@ -79,7 +79,13 @@ impl Session {
         }
     }
 
-    fn call_handler_with_text(&mut self, by: InvokedBy, target: HandlerTarget, payload: RawPayload, depth: u32) {
+    fn call_handler_with_text(
+        &mut self,
+        by: InvokedBy,
+        target: HandlerTarget,
+        payload: RawPayload,
+        depth: u32,
+    ) {
         let InvokedBy::Client(Requester { connection, charge, .. }) = by else { return };
         self.call_handler(by, target, HandlerInput::Text { payload, connection, charge }, depth);
     }
@@ -165,15 +171,15 @@ impl Session {
         let Some(function) = self.state.references.root_of(callable) else {
             return self.reply(by, Err(ErrorObject::new(Kind::UnknownRef, "the function is gone")));
         };
-        let number = name.parse().ok().as_ref().and_then(FnRef::script_number);
-        let schemas = number.and_then(|number| self.state.references.export_schemas(number));
-        if let Err(error) = self.check_arguments(schemas.as_deref(), name, &arguments) {
-            return self.reply(by, Err(error));
-        }
         let (source, holder) = match by {
             InvokedBy::Client(_) => (ValueSource::Client, RefHolder::Client),
             InvokedBy::Handler { .. } => (ValueSource::Handler, RefHolder::Handler),
         };
+        let number = name.parse().ok().as_ref().and_then(FnRef::script_number);
+        let schemas = number.and_then(|number| self.state.references.export_schemas(holder, number));
+        if let Err(error) = self.check_arguments(schemas.as_deref(), name, &arguments) {
+            return self.reply(by, Err(error));
+        }
         let number = self.next_number();
         let clock = WallClock::start(self.now, self.limits.wall_max(), None);
         let invocation = Invocation { by, schemas, cpu: Duration::ZERO, clock, depth };
@@ -208,8 +214,7 @@ impl Session {
     pub(super) fn reply(&mut self, by: InvokedBy, outcome: Result<Value, ErrorObject>) {
         match by {
             InvokedBy::Client(requester) => {
-                let answer =
-                    outcome.and_then(|value| to_raw_value(&ValueResult { value }).map_err(internal));
+                let answer = outcome.and_then(|value| to_raw_value(&ValueResult { value }).map_err(internal));
                 self.answer(requester, answer);
             }
             InvokedBy::Handler { request, .. } => {
@@ -241,7 +246,10 @@ impl Session {
         let depth = Shape::of(payload.text()).depth;
         let depth = if matches!(payload, RawPayload::Args(_)) { depth.saturating_sub(1) } else { depth };
         if depth > max {
-            return Err(ErrorObject::new(Kind::InvalidParams, format!("the value is nested deeper than {max}")));
+            return Err(ErrorObject::new(
+                Kind::InvalidParams,
+                format!("the value is nested deeper than {max}"),
+            ));
         }
         Ok(())
     }
@@ -291,7 +299,11 @@ impl Session {
     }
 
     /// Checks what a function returned against its schema, if it has one.
-    fn check_result(&mut self, schemas: Option<&FunctionSchemas>, value: &Encoded) -> Result<(), ErrorObject> {
+    fn check_result(
+        &mut self,
+        schemas: Option<&FunctionSchemas>,
+        value: &Encoded,
+    ) -> Result<(), ErrorObject> {
         let Some(schema) = schemas.and_then(|schemas| schemas.output.as_ref()) else { return Ok(()) };
         self.checked_for = Some(None);
         let parsed: Value;

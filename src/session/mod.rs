@@ -17,7 +17,7 @@ mod eval;
 mod handler_call;
 mod invoke;
 mod pairs;
-mod positions;
+pub(crate) mod positions;
 mod reset;
 mod roles;
 mod state;
@@ -38,12 +38,12 @@ use crate::protocol::boundary::{Closing, SessionCommand, SessionEvent};
 use crate::rpc::ErrorObject;
 use boundary::{FromSession, Observation, SessionInfo, ToSession};
 pub use control::declarations as control_declarations;
-pub(crate) use positions::{Edit, Positions, locate};
+pub use positions::Positions;
 pub use roles::{ChargedTo, RefHolder, Requester, Stop, ValueSource};
 pub use state::{ClientConnection, SessionState};
 pub use tables::{Callable, InvokedBy};
-pub use turn::BeginTurn;
 pub use time::Time;
+pub use turn::BeginTurn;
 pub use work::{
     Arguments, AwaitedPromise, CallValue, ContextFacts, Encoded, Settled, Settlement, Turn, TurnReport, Work,
 };

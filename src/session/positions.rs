@@ -5,19 +5,21 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 /// Most anchors kept for one code.
 /// A code with more edits than that is machine-made; the columns of its later lines are given as generated.
 const POSITION_ANCHORS_MAX: usize = 1 << 16;
 
 /// Maps generated positions back; the default maps each to itself.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Positions {
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Positions {
     anchors: Option<Arc<[Anchor]>>,
     /// Lines of the code as sent; what was put behind them is ours.
     lines: u32,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Anchor {
     line: u32,
     generated: u32,
@@ -54,7 +56,7 @@ impl Positions {
 }
 
 /// The line and column, from 1, of a byte offset.
-pub(super) fn locate(code: &str, offset: usize) -> (u32, u32) {
+pub(crate) fn locate(code: &str, offset: usize) -> (u32, u32) {
     let before = code.get(..offset).unwrap_or(code);
     let line_start = before.rfind('\n').map_or(0, |at| at + 1);
     let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
@@ -68,7 +70,7 @@ fn columns(text: &str) -> u32 {
 }
 
 /// Writes the generated code and notes where its columns leave those of the code as sent.
-pub(super) struct Recorder {
+pub(crate) struct Recorder {
     output: String,
     anchors: Vec<Anchor>,
     line: u32,
@@ -77,16 +79,16 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    pub(super) fn with_capacity(bytes: usize) -> Self {
+    pub(crate) fn with_capacity(bytes: usize) -> Self {
         Self { output: String::with_capacity(bytes), anchors: Vec::new(), line: 1, generated: 1, original: 1 }
     }
 
-    pub(super) fn copy(&mut self, text: &str) {
+    pub(crate) fn copy(&mut self, text: &str) {
         self.output.push_str(text);
         self.advance(text);
     }
 
-    pub(super) fn blank(&mut self, text: &str) {
+    pub(crate) fn blank(&mut self, text: &str) {
         for character in text.chars() {
             match character {
                 '\n' | '\r' | '\u{2028}' | '\u{2029}' => self.output.push(character),
@@ -96,7 +98,7 @@ impl Recorder {
         self.advance(text);
     }
 
-    pub(super) fn replace(&mut self, replaced: &str, text: &str) {
+    pub(crate) fn replace(&mut self, replaced: &str, text: &str) {
         self.output.push_str(text);
         if !replaced.contains('\n') && columns(replaced) == columns(text) {
             self.advance(replaced);
@@ -109,7 +111,7 @@ impl Recorder {
         self.anchor(false);
     }
 
-    pub(super) fn finish(self) -> (String, Positions) {
+    pub(crate) fn finish(self) -> (String, Positions) {
         let anchors = (!self.anchors.is_empty()).then(|| self.anchors.into());
         (self.output, Positions { anchors, lines: self.line })
     }

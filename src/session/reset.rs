@@ -53,7 +53,9 @@ impl Session {
 
     /// Goes on after the turn that freed memory; `recovered` is `None` for other turns.
     pub(super) fn finish_recovery_turn(&mut self, recovered: Option<bool>) {
-        let (Recovery::Freeing(stopped), Some(has_room)) = (&mut self.state.recovery, recovered) else { return };
+        let (Recovery::Freeing(stopped), Some(has_room)) = (&mut self.state.recovery, recovered) else {
+            return;
+        };
         let stopped = stopped.take();
         self.state.recovery = Recovery::Idle;
         match (stopped, has_room) {
@@ -141,10 +143,8 @@ impl Session {
         }
         let mut freed = self.state.references.release_all(RefHolder::Client);
         freed.extend(self.state.references.release_all(RefHolder::Handler));
-        freed.extend(self.state.references.drop_imports());
         // Roots ended with their context.
         freed.retain(|freed| matches!(freed, super::tables::Freed::Handler(_)));
         self.free(freed);
-        self.state.references.clear();
     }
 }

@@ -30,7 +30,7 @@ pub struct ClientConnection {
 }
 
 /// See the module.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct SessionState {
     /// The session's id.
     pub id: String,

@@ -1,7 +1,7 @@
 //! Ending evals and invocations for a reason of the session's own.
 
-use super::{ChargedTo, Effect, Session, Settled, Stop};
 use super::tables::HandlerWork;
+use super::{ChargedTo, Effect, Session, Settled, Stop};
 use crate::rpc::{ErrorObject, Kind};
 
 impl Session {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{ChargedTo, Effect, RootId, Session, Stop, Time, Turn, TurnReport, Work};
 use super::state::Recovery;
+use super::{ChargedTo, Effect, RootId, Session, Stop, Time, Turn, TurnReport, Work};
 
 /// What a background turn gets of a budget that is nearly used up, so that it can get anywhere.
 const BACKGROUND_TURN_MIN: Duration = Duration::from_millis(5);
@@ -162,7 +162,10 @@ impl Session {
         self.stream_console();
         for settled in settled {
             // An eval that was asked to end in this turn is stopped below, even if it came to its end all the same.
-            if stopped.is_some() && settled.charged_to == charged_to && matches!(charged_to, ChargedTo::Eval(_)) {
+            if stopped.is_some()
+                && settled.charged_to == charged_to
+                && matches!(charged_to, ChargedTo::Eval(_))
+            {
                 self.take_back_exports(super::RefHolder::Client, &settled.exported);
                 continue;
             }

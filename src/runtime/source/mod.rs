@@ -16,7 +16,6 @@ mod fresh;
 mod lexis;
 mod nesting;
 mod parse;
-mod positions;
 mod refuse;
 mod scan;
 mod tokens;
@@ -30,8 +29,9 @@ use std::borrow::Cow;
 
 use oxc_allocator::Allocator;
 
+pub(crate) use crate::session::Positions;
+use crate::session::positions;
 pub(crate) use data::json_of;
-pub(crate) use positions::Positions;
 
 use edit::Edits;
 use nesting::Nesting;

@@ -106,7 +106,8 @@ impl ClientCalls {
 
     /// The call that waits for a handler's request.
     pub fn number_for_handler(&self, wanted: u64) -> Option<u64> {
-        let is_wanted = |call: &ClientCall| matches!(call.waiter, Waiter::Handler { request, .. } if request == wanted);
+        let is_wanted =
+            |call: &ClientCall| matches!(call.waiter, Waiter::Handler { request, .. } if request == wanted);
         self.calls.iter().find(|(_, call)| is_wanted(call)).map(|(number, _)| *number)
     }
 

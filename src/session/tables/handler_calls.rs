@@ -72,9 +72,7 @@ impl HandlerCalls {
 
     /// The handler that works for another handler's request.
     pub fn for_request(&self, wanted: u64) -> Option<u64> {
-        let is_wanted = |work: &HandlerWork| {
-            matches!(work, HandlerWork::Invoke(InvokedBy::Handler { request, .. }) if *request == wanted)
-        };
+        let is_wanted = |work: &HandlerWork| matches!(work, HandlerWork::Invoke(InvokedBy::Handler { request, .. }) if *request == wanted);
         self.work.iter().find(|(_, work)| is_wanted(work)).map(|(number, _)| *number)
     }
 }

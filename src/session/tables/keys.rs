@@ -9,8 +9,8 @@ use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use serde::{Deserialize, Serialize};
 
 use super::Callable;
-use crate::session::Answer;
 use crate::rpc::{ErrorObject, Kind};
+use crate::session::Answer;
 
 /// What an outcome counts beside its result and its key.
 const ENTRY_BYTES: usize = 256;

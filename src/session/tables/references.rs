@@ -13,9 +13,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::session::{RefHolder, RootId};
 use crate::protocol::fn_ref::FnRef;
+use crate::protocol::references::{Exports, Imports};
 use crate::schema::FunctionSchemas;
+use crate::session::{RefHolder, RootId};
 
 /// A function, by its identity.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -27,7 +28,7 @@ pub enum Callable {
 }
 
 /// What is to be freed because no entry stands for its function any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freed {
     /// A function of the script, by its root.
     Root(RootId),
@@ -35,21 +36,14 @@ pub enum Freed {
     Handler(u64),
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Export {
     callable: Callable,
-    holder: RefHolder,
-    count: u64,
+    /// What its receiver declared that it takes and returns.
     schemas: Option<Arc<FunctionSchemas>>,
 }
 
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-struct Import {
-    count: u64,
-    schemas: Option<Arc<FunctionSchemas>>,
-}
-
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Uses {
     entries: usize,
     root: Option<RootId>,
@@ -59,61 +53,59 @@ struct Uses {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooManyRefs;
 
-/// See the module.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// See the module. Client and handlers have a table each, so that neither can call or release what the other holds.
+#[derive(Debug, Serialize, Deserialize)]
 pub struct References {
-    last_number: u64,
-    exports: BTreeMap<u64, Export>,
-    #[serde(with = "crate::session::pairs")]
-    numbers: BTreeMap<(RefHolder, Callable), u64>,
+    to_client: Exports<Export, Callable>,
+    to_handlers: Exports<Export, Callable>,
+    imports: Imports<FnRef, Option<Arc<FunctionSchemas>>>,
     #[serde(with = "crate::session::pairs")]
     uses: BTreeMap<Callable, Uses>,
-    held_by_client: usize,
-    #[serde(with = "crate::session::pairs")]
-    imports: BTreeMap<FnRef, Import>,
-    each_max: usize,
 }
 
 impl References {
     /// Room for `each_max` exports a holder, and as many imports.
     pub fn new(each_max: usize) -> Self {
         Self {
-            last_number: 0,
-            exports: BTreeMap::new(),
-            numbers: BTreeMap::new(),
+            to_client: Exports::new(each_max),
+            to_handlers: Exports::new(each_max),
+            imports: Imports::new(each_max),
             uses: BTreeMap::new(),
-            held_by_client: 0,
-            imports: BTreeMap::new(),
-            each_max,
+        }
+    }
+
+    fn exports(&self, holder: RefHolder) -> &Exports<Export, Callable> {
+        match holder {
+            RefHolder::Client => &self.to_client,
+            RefHolder::Handler => &self.to_handlers,
+        }
+    }
+
+    fn exports_mut(&mut self, holder: RefHolder) -> &mut Exports<Export, Callable> {
+        match holder {
+            RefHolder::Client => &mut self.to_client,
+            RefHolder::Handler => &mut self.to_handlers,
         }
     }
 
     /// Counts one sending of a function and returns its number. A function of the script needs a
     /// [root](Self::root_of) too.
     pub fn export(&mut self, holder: RefHolder, callable: &Callable) -> Result<u64, TooManyRefs> {
-        let key = (holder, callable.clone());
-        if let Some(number) = self.numbers.get(&key)
-            && let Some(export) = self.exports.get_mut(number)
-        {
-            export.count += 1;
-            return Ok(*number);
+        let next = self.to_client.next_id().max(self.to_handlers.next_id());
+        let exports = self.exports_mut(holder);
+        // One number space: a name such as `f7` means one function only.
+        exports.skip_ids_below(next);
+        let export = Export { callable: callable.clone(), schemas: None };
+        let number = exports.export(callable.clone(), export).ok_or(TooManyRefs)?;
+        if number >= next {
+            self.retain(callable);
         }
-        if self.held_by(holder) >= self.each_max {
-            return Err(TooManyRefs);
-        }
-        self.last_number += 1;
-        let number = self.last_number;
-        self.retain(callable);
-        self.numbers.insert(key, number);
-        let export = Export { callable: callable.clone(), holder, count: 1, schemas: None };
-        self.exports.insert(number, export);
-        self.held_by_client += usize::from(holder == RefHolder::Client);
         Ok(number)
     }
 
     /// The function of that number, if that holder has it.
     pub fn exported(&self, holder: RefHolder, number: u64) -> Option<&Callable> {
-        self.exports.get(&number).filter(|export| export.holder == holder).map(|export| &export.callable)
+        self.exports(holder).get(number).map(|export| &export.callable)
     }
 
     /// The root of a function of the script.
@@ -129,38 +121,27 @@ impl References {
     }
 
     /// Says what an exported function takes and returns.
-    pub fn set_export_schemas(&mut self, number: u64, schemas: &Arc<FunctionSchemas>) {
-        if let Some(export) = self.exports.get_mut(&number) {
+    pub fn set_export_schemas(&mut self, holder: RefHolder, number: u64, schemas: &Arc<FunctionSchemas>) {
+        if let Some(export) = self.exports_mut(holder).get_mut(number) {
             export.schemas = Some(Arc::clone(schemas));
         }
     }
 
     /// What an exported function takes and returns, if that is known.
-    pub fn export_schemas(&self, number: u64) -> Option<Arc<FunctionSchemas>> {
-        self.exports.get(&number)?.schemas.clone()
+    pub fn export_schemas(&self, holder: RefHolder, number: u64) -> Option<Arc<FunctionSchemas>> {
+        self.exports(holder).get(number)?.schemas.clone()
     }
 
     /// Takes back `count` sendings.
     pub fn release(&mut self, holder: RefHolder, number: u64, count: u64) -> Option<Freed> {
-        let export = self.exports.get_mut(&number).filter(|export| export.holder == holder)?;
-        export.count = export.count.saturating_sub(count);
-        if export.count > 0 {
-            return None;
-        }
-        let export = self.exports.remove(&number)?;
-        self.held_by_client -= usize::from(holder == RefHolder::Client);
-        self.numbers.remove(&(holder, export.callable.clone()));
+        let export = self.exports_mut(holder).release(number, count)?;
         self.release_use(&export.callable)
     }
 
     /// Takes back everything that a holder has, in the order of the numbers.
     pub fn release_all(&mut self, holder: RefHolder) -> Vec<Freed> {
-        self.numbers.retain(|(known, _), _| *known != holder);
-        if holder == RefHolder::Client {
-            self.held_by_client = 0;
-        }
-        let released: Vec<_> = self.exports.extract_if(.., |_, export| export.holder == holder).collect();
-        released.iter().filter_map(|(_, export)| self.release_use(&export.callable)).collect()
+        let released = self.exports_mut(holder).drain();
+        released.filter_map(|export| self.release_use(&export.callable)).collect()
     }
 
     /// One more entry stands for a function.
@@ -185,43 +166,44 @@ impl References {
 
     /// Whether nothing outside could call into the script.
     pub fn has_no_exports(&self) -> bool {
-        self.exports.is_empty()
+        self.to_client.is_empty() && self.to_handlers.is_empty()
     }
 
     /// How many exports a holder has.
     pub fn held_by(&self, holder: RefHolder) -> usize {
-        match holder {
-            RefHolder::Client => self.held_by_client,
-            RefHolder::Handler => self.exports.len() - self.held_by_client,
-        }
+        self.exports(holder).len()
     }
 
-    /// Counts one receipt of a function from outside. `schemas` stand only for the first one.
-    pub fn import(
-        &mut self,
-        function: &FnRef,
-        schemas: Option<Arc<FunctionSchemas>>,
-    ) -> Result<(), TooManyRefs> {
-        if let Some(import) = self.imports.get_mut(function) {
-            import.count += 1;
-            return Ok(());
+    /// Whether a function could be received now.
+    pub fn has_room_for(&self, function: &FnRef) -> bool {
+        self.imports.has_room_for(function)
+    }
+
+    /// Counts one receipt of a function from outside.
+    pub fn import(&mut self, function: &FnRef) -> Result<(), TooManyRefs> {
+        let is_new = self.imports.get(function).is_none();
+        self.imports.receive(function.clone()).ok_or(TooManyRefs)?;
+        if is_new {
+            self.retain(&Callable::Outside(function.clone()));
         }
-        if self.imports.len() >= self.each_max {
-            return Err(TooManyRefs);
-        }
-        self.retain(&Callable::Outside(function.clone()));
-        self.imports.insert(function.clone(), Import { count: 1, schemas });
         Ok(())
+    }
+
+    /// Says what an imported function takes and returns.
+    pub fn set_import_schemas(&mut self, function: &FnRef, schemas: Arc<FunctionSchemas>) {
+        if let Some(known) = self.imports.get_mut(function) {
+            *known = Some(schemas);
+        }
     }
 
     /// Whether the script holds it.
     pub fn is_imported(&self, function: &FnRef) -> bool {
-        self.imports.contains_key(function)
+        self.imports.get(function).is_some()
     }
 
     /// What an imported function takes and returns, if it said so.
     pub fn import_schemas(&self, function: &FnRef) -> Option<Arc<FunctionSchemas>> {
-        self.imports.get(function)?.schemas.clone()
+        self.imports.get(function)?.clone()
     }
 
     /// The script does not hold it any more.
@@ -230,23 +212,17 @@ impl References {
         self.release_use(&Callable::Outside(function.clone()))
     }
 
-    /// The script holds nothing any more.
-    pub fn drop_imports(&mut self) -> Vec<Freed> {
-        let imports = std::mem::take(&mut self.imports);
-        let dropped = imports.into_keys().map(Callable::Outside);
-        dropped.filter_map(|callable| self.release_use(&callable)).collect()
-    }
-
-    /// The functions that the script holds, with how often each was received.
-    pub fn imports(&self) -> impl Iterator<Item = (&FnRef, u64)> {
-        self.imports.iter().map(|(function, import)| (function, import.count))
+    /// The script holds nothing any more; returns what it held, with how often each was received.
+    pub fn drop_imports(&mut self) -> (Vec<(FnRef, u64)>, Vec<Freed>) {
+        let imports: Vec<(FnRef, u64)> = self.imports.drain().collect();
+        let dropped = imports.iter().map(|(function, _)| Callable::Outside(function.clone()));
+        let freed = dropped.filter_map(|callable| self.release_use(&callable)).collect();
+        (imports, freed)
     }
 
     /// The client's connection ended: its functions can no longer be called, so what they take and return is dropped.
     pub fn drop_import_schemas(&mut self) {
-        for import in self.imports.values_mut() {
-            import.schemas = None;
-        }
+        self.imports.payloads_mut().for_each(|schemas| *schemas = None);
     }
 
     /// How many functions the script holds.
@@ -256,17 +232,12 @@ impl References {
 
     /// All references, both ways.
     pub fn len(&self) -> usize {
-        self.exports.len() + self.imports.len()
+        self.to_client.len() + self.to_handlers.len() + self.imports.len()
     }
 
     /// Whether no function crossed, or none is left.
     pub fn is_empty(&self) -> bool {
-        self.exports.is_empty() && self.imports.is_empty()
-    }
-
-    /// The context ends and its functions with it: every entry is dropped, the numbers are not used again.
-    pub fn clear(&mut self) {
-        *self = Self { last_number: self.last_number, ..Self::new(self.each_max) };
+        self.len() == 0
     }
 }
 
@@ -321,23 +292,22 @@ mod tests {
     fn schemas_of_an_export_go_with_it() {
         let mut references = References::new(1);
         references.export(RefHolder::Client, &handler_function(1)).unwrap();
-        references.set_export_schemas(1, &Arc::default());
-        assert!(references.export_schemas(1).is_some());
+        references.set_export_schemas(RefHolder::Client, 1, &Arc::default());
+        assert!(references.export_schemas(RefHolder::Client, 1).is_some());
         references.release(RefHolder::Client, 1, 1);
-        references.set_export_schemas(1, &Arc::default());
-        assert!(references.export_schemas(1).is_none());
+        references.set_export_schemas(RefHolder::Client, 1, &Arc::default());
+        assert!(references.export_schemas(RefHolder::Client, 1).is_none());
     }
 
     #[test]
     fn import_refused_leaves_nothing_behind() {
         let mut references = References::new(1);
-        assert_eq!(references.import(&FnRef::Handler(1), None), Ok(()));
-        assert_eq!(references.import(&FnRef::Handler(1), Some(Arc::default())), Ok(()));
-        assert!(references.import_schemas(&FnRef::Handler(1)).is_none(), "the first receipt decides");
+        assert_eq!(references.import(&FnRef::Handler(1)), Ok(()));
+        assert_eq!(references.import(&FnRef::Handler(1)), Ok(()));
         let refused = FnRef::Client { connection: 1, id: "c1".to_owned() };
-        assert_eq!(references.import(&refused, Some(Arc::default())), Err(TooManyRefs));
+        assert_eq!(references.import(&refused), Err(TooManyRefs));
+        references.set_import_schemas(&refused, Arc::default());
         assert!(references.import_schemas(&refused).is_none() && !references.is_imported(&refused));
-        assert_eq!(references.imports().collect::<Vec<_>>(), [(&FnRef::Handler(1), 2)]);
-        assert_eq!(references.drop_import(&FnRef::Handler(1)), Some(Freed::Handler(1)));
+        assert_eq!(references.drop_imports(), (vec![(FnRef::Handler(1), 2)], vec![Freed::Handler(1)]));
     }
 }
