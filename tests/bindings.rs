@@ -184,8 +184,8 @@ async fn what_child_and_file_say_must_be_the_same() {
     });
     let problems = Folder::with(&declaration).load().await.unwrap_err();
     let expected = [
-        "/bindings/0/input: the command says otherwise of `child.hang`",
-        "/bindings/0/effects: the command says otherwise of `child.hang`",
+        "/bindings/0/input: the command declares `child.hang` differently",
+        "/bindings/0/effects: the command declares `child.hang` differently",
         "/bindings/1/name: the command does not offer `child.more`",
     ];
     assert_eq!(problems, expected);

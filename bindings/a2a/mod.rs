@@ -61,10 +61,10 @@ const AUDIT_FILES_MAX: usize = 4;
 pub(crate) struct ConnectionId(u64);
 
 /// Makes the package.
-pub fn open(context: &PackageContext<'_>) -> Result<PackageInstance, String> {
-    let config = Config::read(context.config)?;
-    let sessions = DiskSessions::new(&config.state_folder(context.folder), config.fsync);
-    let audit = open_audit(config.audit.as_deref(), context.folder)?;
+pub async fn open(context: PackageContext) -> Result<PackageInstance, String> {
+    let config = Config::read(&context.config)?;
+    let sessions = DiskSessions::new(&config.state_folder(&context.folder), config.fsync);
+    let audit = open_audit(config.audit.as_deref(), &context.folder)?;
     let gateway = GatewayHandle::start(Gateway::new(config.settings()), sessions, audit)
         .map_err(|error| format!("the gateway's thread cannot be started: {error}"))?;
     let keep = gateway.clone();
@@ -83,7 +83,7 @@ pub fn open(context: &PackageContext<'_>) -> Result<PackageInstance, String> {
     let desk = Desk::new(gateway, remotes, config.shared);
     let mut handlers = handlers::handlers(&desk);
     handlers.extend(council::handlers(&desk));
-    Ok(PackageInstance { handlers, mounts, background, ..PackageInstance::default() })
+    Ok(PackageInstance { bindings: context.bind(handlers), mounts, background, ..PackageInstance::default() })
 }
 
 fn dialled(name: &str, config: GatewayConfig) -> (Remote, Background) {

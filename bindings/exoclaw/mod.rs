@@ -85,17 +85,18 @@ struct AgentInput {
 }
 
 /// Opens the store, mounts the gateway, and prepares the links.
-pub fn open(context: &PackageContext<'_>) -> Result<PackageInstance, String> {
-    let config = Config::deserialize(context.config).map_err(|error| error.to_string())?;
+pub async fn open(context: PackageContext) -> Result<PackageInstance, String> {
+    let config = Config::deserialize(&context.config).map_err(|error| error.to_string())?;
     let Config { serve, gateways } = config;
     let places = Places::of(&serve);
     let policies = vec![("/serve/policy", serve.policy.clone())];
-    let gateway = Arc::new(Gateway::open(serve, context.folder)?);
+    let gateway = Arc::new(Gateway::open(serve, &context.folder)?);
     let (gateways, mut background) = Gateways::new(gateways);
     let attached = Arc::clone(&gateway);
     background.push(Background::new(move |host| async move { attached.attach(host) }));
     let mounts = places.mounts(&gateway);
-    Ok(PackageInstance { handlers: handlers(&gateway, Arc::new(gateways)), mounts, background, policies })
+    let bindings = context.bind(handlers(&gateway, Arc::new(gateways)));
+    Ok(PackageInstance { bindings, mounts, background, policies })
 }
 
 /// Where the gateway is reached.

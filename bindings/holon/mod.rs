@@ -119,8 +119,8 @@ struct Peer {
 type Peers = Arc<BTreeMap<String, Peer>>;
 
 /// Makes the package.
-pub fn open(context: &PackageContext<'_>) -> Result<PackageInstance, String> {
-    let config = Config::deserialize(context.config).map_err(|error| error.to_string())?;
+pub async fn open(context: PackageContext) -> Result<PackageInstance, String> {
+    let config = Config::deserialize(&context.config).map_err(|error| error.to_string())?;
     let served_max = config.requests_max.unwrap_or(SERVED_DEFAULT);
     let hub = Hub::new(config.methods, config.owners, Duration::from_millis(config.handler_ms));
     let mut background = vec![{
@@ -140,7 +140,7 @@ pub fn open(context: &PackageContext<'_>) -> Result<PackageInstance, String> {
     let mut mounts = vec![mount.clone()];
     mounts.extend(config.listen.map(|listen| mount.on(listen)));
     Ok(PackageInstance {
-        handlers: handlers(&hub, &Arc::new(peers)),
+        bindings: context.bind(handlers(&hub, &Arc::new(peers))),
         mounts,
         background,
         ..PackageInstance::default()

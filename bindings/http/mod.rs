@@ -15,7 +15,8 @@ use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{Handlers, PackageContext, PackageInstance};
-use crate::binding::{BindingError, Call, typed};
+use crate::binding::{BindingError, Call};
+use crate::package::Bindings;
 use allow::{AllowList, GuardedResolver};
 use fetch::Fetcher;
 
@@ -86,25 +87,33 @@ struct ResponseOutput {
 }
 
 /// Makes the package.
-pub fn open(context: &PackageContext<'_>) -> Result<PackageInstance, String> {
-    Ok(handlers(context.config)?.into())
+pub async fn open(context: PackageContext) -> Result<PackageInstance, String> {
+    Ok(context.bind(handlers(&context.config)?).into())
 }
 
-/// Makes the one handler.
+/// What the handler works with.
+struct Requests {
+    fetcher: Fetcher,
+    /// Connections are kept for the next request, so they live on the runtime that loads packages: those that run
+    /// sessions are busy with scripts and may be given up.
+    runtime: Handle,
+}
+
 fn handlers(config: &Value) -> Result<Handlers, String> {
     let config = Config::deserialize(config).map_err(|error| error.to_string())?;
-    // Connections are kept for the next request, so they live on the runtime that loads packages: those that run
-    // sessions are busy with scripts and may be given up.
     let runtime = Handle::try_current().map_err(|error| error.to_string())?;
-    let fetcher = Arc::new(fetcher(config)?);
-    let request = move |input: RequestInput, _: Call| {
-        let (fetcher, runtime) = (Arc::clone(&fetcher), runtime.clone());
-        async move {
-            let fetching = AbortOnDropHandle::new(runtime.spawn(async move { fetcher.fetch(input).await }));
-            Ok::<ResponseOutput, BindingError>(fetching.await??)
-        }
-    };
-    Ok(vec![("http.request", typed(request))])
+    let requests = Requests { fetcher: fetcher(config)?, runtime };
+    Ok(Bindings::with(Arc::new(requests)).on("http.request", request).into())
+}
+
+async fn request(
+    requests: Arc<Requests>,
+    input: RequestInput,
+    _: Call,
+) -> Result<ResponseOutput, BindingError> {
+    let fetching = Arc::clone(&requests);
+    let fetching = requests.runtime.spawn(async move { fetching.fetcher.fetch(input).await });
+    Ok(AbortOnDropHandle::new(fetching).await??)
 }
 
 fn fetcher(config: Config) -> Result<Fetcher, String> {

@@ -5,11 +5,15 @@
 
 mod store;
 
+use std::path::Path;
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Handlers, PackageContext, PackageInstance};
-use crate::binding::{BindingError, Call, typed};
+use crate::binding::{BindingError, Call};
+use crate::package::Bindings;
 use crate::rpc::Kind;
 use store::{Place, Store};
 
@@ -85,61 +89,67 @@ struct Listed {
     cursor: Option<String>,
 }
 
+/// What the handlers share.
+struct KeyValues {
+    store: Store,
+    value_bytes_max: usize,
+}
+
 /// Opens the store and makes its handlers.
-pub fn open(context: &PackageContext<'_>) -> Result<PackageInstance, String> {
-    let config = Config::deserialize(context.config).map_err(|error| error.to_string())?;
-    let path = config.path.as_ref().map(|path| context.folder.join(path));
-    let store = Store::open(path.as_deref(), config.keys_max).map_err(|error| error.to_string())?;
-    Ok(handlers(store, &config).into())
+pub async fn open(context: PackageContext) -> Result<PackageInstance, String> {
+    let key_values = KeyValues::open(&context.config, &context.folder)?;
+    Ok(context.bind(handlers(key_values)).into())
 }
 
-fn handlers(store: Store, config: &Config) -> Handlers {
-    let value_bytes_max = config.value_bytes_max;
-    let (get, set, delete, list, cas) = (store.clone(), store.clone(), store.clone(), store.clone(), store);
-    vec![
-        ("kv.get", typed(move |input: KeyInput, call| get_value(get.clone(), input, call))),
-        ("kv.set", typed(move |input: SetInput, call| set_value(set.clone(), input, call, value_bytes_max))),
-        ("kv.delete", typed(move |input: KeyInput, call| delete_key(delete.clone(), input, call))),
-        ("kv.list", typed(move |input: ListInput, call| list_keys(list.clone(), input, call))),
-        ("kv.cas", typed(move |input: CasInput, call| swap_value(cas.clone(), input, call, value_bytes_max))),
-    ]
+impl KeyValues {
+    fn open(config: &Value, folder: &Path) -> Result<Arc<Self>, String> {
+        let config = Config::deserialize(config).map_err(|error| error.to_string())?;
+        let path = config.path.as_ref().map(|path| folder.join(path));
+        let store = Store::open(path.as_deref(), config.keys_max).map_err(|error| error.to_string())?;
+        Ok(Arc::new(Self { store, value_bytes_max: config.value_bytes_max }))
+    }
 }
 
-async fn get_value(store: Store, input: KeyInput, call: Call) -> Result<Value, BindingError> {
-    match store.get(place(&call, input.key)?).await? {
+fn handlers(key_values: Arc<KeyValues>) -> Handlers {
+    Bindings::with(key_values)
+        .on("kv.get", get_value)
+        .on("kv.set", set_value)
+        .on("kv.delete", delete_key)
+        .on("kv.list", list_keys)
+        .on("kv.cas", swap_value)
+        .into()
+}
+
+async fn get_value(kv: Arc<KeyValues>, input: KeyInput, call: Call) -> Result<Value, BindingError> {
+    match kv.store.get(place(&call, input.key)?).await? {
         Some(text) => Ok(serde_json::from_str(&text)?),
         None => Ok(json!({"$undefined": true})),
     }
 }
 
-async fn set_value(store: Store, input: SetInput, call: Call, bytes_max: usize) -> Result<(), BindingError> {
-    let text = storable(&call, &input.value, bytes_max)?;
-    Ok(store.set(place(&call, input.key)?, text).await?)
+async fn set_value(kv: Arc<KeyValues>, input: SetInput, call: Call) -> Result<(), BindingError> {
+    let text = storable(&call, &input.value, kv.value_bytes_max)?;
+    Ok(kv.store.set(place(&call, input.key)?, text).await?)
 }
 
-async fn delete_key(store: Store, input: KeyInput, call: Call) -> Result<bool, BindingError> {
-    Ok(store.delete(place(&call, input.key)?).await?)
+async fn delete_key(kv: Arc<KeyValues>, input: KeyInput, call: Call) -> Result<bool, BindingError> {
+    Ok(kv.store.delete(place(&call, input.key)?).await?)
 }
 
-async fn list_keys(store: Store, input: ListInput, call: Call) -> Result<Listed, BindingError> {
+async fn list_keys(kv: Arc<KeyValues>, input: ListInput, call: Call) -> Result<Listed, BindingError> {
     let namespace = call.session.principal.name.clone();
     let limit = input.limit.unwrap_or(LISTED_DEFAULT).clamp(1, LISTED_MAX);
     // One more than asked for tells whether there is more to come.
-    let mut keys = store.list(namespace, input.prefix, input.cursor, limit + 1).await?;
+    let mut keys = kv.store.list(namespace, input.prefix, input.cursor, limit + 1).await?;
     let has_more = keys.len() > limit;
     keys.truncate(limit);
     let cursor = keys.last().filter(|_| has_more).cloned();
     Ok(Listed { keys, cursor })
 }
 
-async fn swap_value(
-    store: Store,
-    input: CasInput,
-    call: Call,
-    bytes_max: usize,
-) -> Result<bool, BindingError> {
-    let text = storable(&call, &input.value, bytes_max)?;
-    Ok(store.swap(place(&call, input.key)?, input.expected, text).await?)
+async fn swap_value(kv: Arc<KeyValues>, input: CasInput, call: Call) -> Result<bool, BindingError> {
+    let text = storable(&call, &input.value, kv.value_bytes_max)?;
+    Ok(kv.store.swap(place(&call, input.key)?, input.expected, text).await?)
 }
 
 fn place(call: &Call, key: String) -> Result<Place, BindingError> {

@@ -6,7 +6,7 @@ use super::super::testing::run;
 use super::*;
 
 fn opened(config: &Value) -> Result<Handlers, String> {
-    open(&PackageContext { config, folder: std::path::Path::new(".") }).map(|opened| opened.handlers)
+    KeyValues::open(config, Path::new(".")).map(handlers)
 }
 
 fn store(config: Value) -> Handlers {

@@ -42,12 +42,12 @@ use peers::Peers;
 const PATHS: [&str; 2] = ["/memory", "/api/storage/memory"];
 
 /// Opens the store and what leads to it.
-pub fn open(context: &PackageContext<'_>) -> Result<PackageInstance, String> {
-    let config = Config::read(context.config)?;
-    let secret = config.secret(context.folder)?;
+pub async fn open(context: PackageContext) -> Result<PackageInstance, String> {
+    let config = Config::read(&context.config)?;
+    let secret = config.secret(&context.folder)?;
     let admission = config.admission(&secret)?;
     config.warn_of_openness();
-    let settings = config.store_settings(context.folder, &secret)?;
+    let settings = config.store_settings(&context.folder, &secret)?;
     let engine = Engine::start(&settings).map_err(|error| error.to_string())?;
     let (peers, background) = Peers::new(secret, engine.clone(), &admission, &config);
     let peers = Arc::new(peers);
@@ -56,7 +56,7 @@ pub fn open(context: &PackageContext<'_>) -> Result<PackageInstance, String> {
     let endpoint = MemoryEndpoint { engine, admission: Arc::new(admission) };
     let mounts = mounts(&config, blobs, Arc::new(endpoint));
     Ok(PackageInstance {
-        handlers: script::handlers(peers),
+        bindings: context.bind(script::handlers(peers)),
         mounts,
         background,
         ..PackageInstance::default()

@@ -1,7 +1,6 @@
 //! The orders of the protocol's worked example: the smallest complete package.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::{Handlers, PackageContext, PackageInstance};
 use crate::binding::{BindingError, Call, typed};
@@ -27,13 +26,12 @@ struct Item {
 }
 
 /// Makes the package.
-pub fn open(context: &PackageContext<'_>) -> Result<PackageInstance, String> {
-    Ok(handlers(context.config)?.into())
+pub async fn open(context: PackageContext) -> Result<PackageInstance, String> {
+    Ok(context.bind(handlers()).into())
 }
 
-/// The handlers; there is nothing to configure.
-fn handlers(_: &Value) -> Result<Handlers, String> {
-    Ok(vec![("getOrder", typed(get_order))])
+fn handlers() -> Handlers {
+    vec![("getOrder", typed(get_order))]
 }
 
 async fn get_order(query: OrderQuery, _: Call) -> Result<Option<Order>, BindingError> {
@@ -61,11 +59,11 @@ async fn get_order(query: OrderQuery, _: Call) -> Result<Option<Order>, BindingE
 mod tests {
     use super::super::testing::run;
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     #[tokio::test]
     async fn the_order_of_the_worked_example_is_there_and_others_are_null() {
-        let orders = handlers(&json!({})).unwrap();
+        let orders = handlers();
         let order = run(&orders, "getOrder", json!({"id": "o_001"}), "ada").await.unwrap();
         assert_eq!(order["total"], json!(142.5));
         assert_eq!(run(&orders, "getOrder", json!({"id": "o_999"}), "ada").await.unwrap(), Value::Null);

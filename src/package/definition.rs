@@ -1,30 +1,57 @@
 //! A package that is compiled in: how it is named, declared and opened.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 
-use crate::binding::{Handler, Policy};
+use crate::binding::{Binding, BindingLimits, BindingPublisher, Handler, Policy};
 use crate::peering::{Background, Mount};
+use crate::protocol::declaration::Declaration;
 
-/// The handlers of a package, by the names of their bindings.
-pub type Handlers = Vec<(&'static str, Arc<dyn Handler>)>;
+/// Handlers by the names of their bindings.
+pub type NamedHandlers = Vec<(&'static str, Arc<dyn Handler>)>;
 
-/// What a package is made from.
+/// What a package is opened with.
 #[derive(Debug)]
-pub struct PackageContext<'a> {
+pub struct PackageContext {
     /// Its configuration, checked against its schema.
-    pub config: &'a Value,
-    /// Where its declaration stands: paths in the configuration start here.
-    pub folder: &'a Path,
+    pub config: Value,
+    /// The folder of its declaration file: paths in the configuration start here.
+    pub folder: PathBuf,
+    /// The bindings that its declaration file declares. Empty where the package knows better, such as one whose bindings
+    /// are another server's tools.
+    pub declared: Vec<(Declaration, BindingLimits)>,
+    /// By which the package changes its bindings after it is open.
+    pub bindings: BindingPublisher,
 }
 
-/// A package that is ready.
+impl PackageContext {
+    /// The context of a package without a declaration file.
+    pub fn new(config: Value, folder: impl Into<PathBuf>) -> Self {
+        Self { config, folder: folder.into(), declared: Vec::new(), bindings: BindingPublisher::default() }
+    }
+
+    /// Bindings of these handlers, as the declaration file declares them. One that it does not declare has a name only;
+    /// if the file declares others, the package is refused.
+    pub fn bind(&self, handlers: impl Into<NamedHandlers>) -> Vec<Binding> {
+        let bind = |(name, handler): (&'static str, Arc<dyn Handler>)| {
+            let declared = self.declared.iter().find(|(declaration, _)| declaration.name == name);
+            match declared.cloned() {
+                Some((declaration, limits)) => Binding { declaration, limits, handler },
+                None => Binding::new(Declaration::named(name), handler),
+            }
+        };
+        handlers.into().into_iter().map(bind).collect()
+    }
+}
+
+/// A package that is open.
 #[derive(Default)]
 pub struct PackageInstance {
-    /// Its handlers.
-    pub handlers: Handlers,
+    /// What it offers at first. [`PackageContext::bindings`] changes it.
+    pub bindings: Vec<Binding>,
     /// Where it is reached from outside.
     pub mounts: Vec<Mount>,
     /// What it does as long as the server runs.
@@ -33,19 +60,22 @@ pub struct PackageInstance {
     pub policies: Vec<(&'static str, Policy)>,
 }
 
-impl From<Handlers> for PackageInstance {
-    fn from(handlers: Handlers) -> Self {
-        Self { handlers, ..Self::default() }
+impl From<Vec<Binding>> for PackageInstance {
+    fn from(bindings: Vec<Binding>) -> Self {
+        Self { bindings, ..Self::default() }
     }
 }
+
+/// Opens a package, or returns what is wrong with its configuration.
+pub type OpenPackage = fn(PackageContext) -> BoxFuture<'static, Result<PackageInstance, String>>;
 
 /// A package that is built in.
 #[derive(Debug)]
 pub struct PackageDef {
-    /// What `"rust"` calls it.
+    /// By which `"rust"` in a declaration file names it.
     pub name: &'static str,
-    /// Its own declaration file, which stands in for what another file leaves out.
+    /// Its own declaration file, from which other files take what they leave out.
     pub declaration: &'static str,
-    /// Makes it from a checked configuration, or says what is wrong with that.
-    pub open: fn(&PackageContext<'_>) -> Result<PackageInstance, String>,
+    /// Called once per declaration file, concurrently with other packages.
+    pub open: OpenPackage,
 }

@@ -1,13 +1,15 @@
 //! Packages: sets of bindings that belong together, from code, from a folder or from an executable.
 //!
 //! [`Package`] collects handlers in code, [`loader`] reads a folder, [`serve_stdio`] is the other end of a package that
-//! is an executable. A [`PackageDef`] is a package that is compiled in.
+//! is an executable. A [`PackageDef`] is a package that is compiled in; [`Bindings`] collects its handlers.
 
+mod bindings;
 mod builder;
 mod definition;
 pub mod loader;
 mod stdio;
 
+pub use bindings::Bindings;
 pub use builder::{Package, PackageError};
-pub use definition::{Handlers, PackageContext, PackageDef, PackageInstance};
+pub use definition::{NamedHandlers, OpenPackage, PackageContext, PackageDef, PackageInstance};
 pub use stdio::{serve_over, serve_stdio, serve_stdio_with};

@@ -1,20 +1,25 @@
 //! Folders on disk, loaded for real.
 
 use std::fs;
+use std::sync::LazyLock;
+
+use tokio::sync::Barrier;
 
 use super::*;
-use crate::binding::handler;
+use crate::binding::{Binding, handler};
+use crate::package::{PackageContext, PackageInstance};
+use crate::protocol::declaration::Declaration;
 
 /// A package that is compiled in, as the server's own are.
 const BUILT_IN: &[PackageDef] = &[PackageDef {
     name: "orders",
     declaration: include_str!("../../../bindings/orders/declaration.json"),
-    open: open_orders,
+    open: |context| Box::pin(open_orders(context)),
 }];
 
-fn open_orders(_context: &PackageContext<'_>) -> Result<PackageInstance, String> {
+async fn open_orders(context: PackageContext) -> Result<PackageInstance, String> {
     let find = handler(|_input, _call| async { Ok(serde_json::Value::Null) });
-    Ok(vec![("getOrder", find)].into())
+    Ok(context.bind(vec![("getOrder", find)]).into())
 }
 
 /// A folder that goes when the test does.
@@ -193,4 +198,72 @@ async fn bad_schema_beside_a_command_is_named_before_it_is_started() {
         ],
     )
     .await;
+}
+
+/// Packages that wait, for each other or for ever, before they open or fail.
+const WAITING: &[PackageDef] = &[
+    PackageDef {
+        name: "meet",
+        declaration: r#"{"package": "meet", "rust": "meet"}"#,
+        open: |context| Box::pin(open_together(context)),
+    },
+    PackageDef {
+        name: "hang",
+        declaration: r#"{"package": "hang", "rust": "hang"}"#,
+        open: |_| Box::pin(std::future::pending()),
+    },
+];
+
+static OPENING: LazyLock<Barrier> = LazyLock::new(|| Barrier::new(3));
+
+/// Fails only when all three are opening, those with a shorter name later.
+async fn open_together(context: PackageContext) -> Result<PackageInstance, String> {
+    OPENING.wait().await;
+    let name = context.config["name"].as_str().unwrap_or_default().to_owned();
+    for _ in name.len()..10 {
+        tokio::task::yield_now().await;
+    }
+    Err(format!("{name} fails"))
+}
+
+#[tokio::test]
+async fn packages_open_concurrently_and_fail_in_the_order_of_files() {
+    let file = |name: &str| {
+        (
+            format!("{name}.json"),
+            format!(r#"{{"package": "{name}", "rust": "meet", "config": {{"name": "{name}"}}}}"#),
+        )
+    };
+    let files = ["a", "bbbb", "cc"].map(file);
+    let folder = Folder::with(&files.each_ref().map(|(path, text)| (path.as_str(), text.as_str())));
+    let problems = load(&folder.0, &Environment::new(), WAITING).await.unwrap_err();
+    let messages: Vec<_> = problems.iter().map(|problem| problem.message.as_str()).collect();
+    assert_eq!(messages, ["a fails", "bbbb fails", "cc fails"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn package_that_does_not_open_in_time_is_a_problem() {
+    let folder = Folder::with(&[("a.json", r#"{"package": "a", "rust": "hang"}"#)]);
+    let began = tokio::time::Instant::now();
+    let problems = load(&folder.0, &Environment::new(), WAITING).await.unwrap_err();
+    assert_eq!(problems[0].message, "the package did not open within 30 s");
+    assert!(began.elapsed() >= OPEN_TIME_MAX);
+}
+
+#[tokio::test]
+async fn package_without_declared_bindings_offers_its_own() {
+    const OWN: &[PackageDef] = &[PackageDef {
+        name: "own",
+        declaration: r#"{"package": "own", "rust": "own"}"#,
+        open: |_| Box::pin(open_own()),
+    }];
+    async fn open_own() -> Result<PackageInstance, String> {
+        let declaration = Declaration { effects: vec!["read".to_owned()], ..Declaration::named("own.get") };
+        let get = handler(|_input, _call| async { Ok(serde_json::Value::Null) });
+        Ok(vec![Binding::new(declaration, get)].into())
+    }
+    let folder = Folder::with(&[("a.json", r#"{"package": "a", "rust": "own"}"#)]);
+    let loaded = load(&folder.0, &Environment::new(), OWN).await.unwrap();
+    assert_eq!(loaded.packages[0].bindings, ["own.get"]);
+    assert_eq!(loaded.handlers.get("own.get").unwrap().entry.declaration.effects, ["read"]);
 }

@@ -72,11 +72,10 @@ impl Session {
         }
         let client = self.live.as_ref().map(|live| Arc::clone(&live.catalog)).unwrap_or_default();
         let server = self.parts.handlers.catalog();
-        let visible = server.iter().filter(|entry| client.names().conflict(entry.name()).is_none());
-        let names = visible.chain(client.callable_by_scripts());
-        let action = Action::Bindings(names.map(|entry| entry.name().to_owned()).collect());
         self.engine.guest.client_catalog.replace(client);
         self.engine.guest.server_catalog.replace(server);
+        let names = self.visible_bindings().iter().map(|entry| entry.name().to_owned()).collect();
+        let action = Action::Bindings(names);
         self.ready.push_front(Ready { owner: Owner::Nobody, depth: 0, action });
     }
 }

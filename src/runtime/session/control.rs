@@ -1,22 +1,22 @@
 //! The control bindings: what a client may ask of its session without new methods.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::meter::Stop;
+use super::describe::{self, VisibleBindings};
+use super::dispatch::Work;
 use super::evals::Requester;
 use super::{Session, SessionInfo};
 use crate::binding::tags;
-use crate::catalog::{search, typescript};
 use crate::protocol::boundary::Closing;
 use crate::protocol::declaration::Declaration;
 use crate::rpc::{ErrorObject, Id, Kind};
 
 /// Longest input of a control binding: ids and words to search for are short.
 const INPUT_BYTES_MAX: usize = 64 << 10;
-
-/// Hits of a search for bindings.
-const HITS_MAX: usize = 20;
 
 /// Name, what it does, input schema.
 const CONTROLS: [(&str, &str, &str); 6] = [
@@ -87,17 +87,25 @@ struct NoInput {}
 
 type Outcome = Result<Value, ErrorObject>;
 
+/// What becomes of a call of a control binding.
+pub(crate) enum Control {
+    /// It is done.
+    Done(Outcome),
+    /// It may take a while, during which the session goes on.
+    Started(Work),
+}
+
 impl Session {
     /// Serves a control binding; `None` when the name is not one of them.
-    pub(crate) async fn control(&mut self, connection: u64, name: &str, input: &str) -> Option<Outcome> {
+    pub(crate) async fn control(&mut self, connection: u64, name: &str, input: &str) -> Option<Control> {
         if !is_control(name) {
             return None;
         }
         let input = match read_input(name, input) {
             Ok(input) => input,
-            Err(error) => return Some(Err(error)),
+            Err(error) => return Some(Control::Done(Err(error))),
         };
-        Some(match name {
+        Some(Control::Done(match name {
             "session.cancel" => match read::<CancelInput>(name, &input) {
                 Ok(CancelInput { eval_id: Some(id) }) if !(id.is_i64() || id.is_u64() || id.is_string()) => {
                     Err(wrong_input(name, "/evalId", "expected an integer or a string"))
@@ -105,12 +113,19 @@ impl Session {
                 Ok(cancel) => self.cancel(connection, cancel.eval_id.as_ref()).await,
                 Err(error) => Err(error),
             },
-            "bindings.search" => read::<SearchInput>(name, &input).map(|search| self.search(&search.query)),
+            "bindings.search" => match read::<SearchInput>(name, &input) {
+                Ok(SearchInput { query }) => return Some(Control::Started(self.search(query))),
+                Err(error) => Err(error),
+            },
+            "bindings.types" => match read::<NoInput>(name, &input) {
+                Ok(NoInput {}) => return Some(Control::Started(self.write_types())),
+                Err(error) => Err(error),
+            },
             _ => match read::<NoInput>(name, &input) {
                 Ok(NoInput {}) => self.plain_control(name).await,
                 Err(error) => Err(error),
             },
-        })
+        }))
     }
 
     async fn plain_control(&mut self, name: &str) -> Outcome {
@@ -120,11 +135,10 @@ impl Session {
                 self.reset().await;
                 Ok(Value::Null)
             }
-            "session.close" => {
+            _ => {
                 self.end(Closing::ByClient);
                 Ok(Value::Null)
             }
-            _ => Ok(Value::from(typescript::declarations(&self.all_declarations()))),
         }
     }
 
@@ -175,21 +189,23 @@ impl Session {
         info
     }
 
-    fn search(&self, query: &str) -> Value {
-        let hits = search::search(&self.all_declarations(), query, HITS_MAX);
-        json!(
-            hits.iter()
-                .map(|hit| json!({"name": hit.name, "description": hit.description}))
-                .collect::<Vec<_>>()
-        )
+    fn write_types(&self) -> Work {
+        let (account, slot) = (self.parts.scope.principal.account.clone(), Arc::clone(&self.describe_slot));
+        let bindings = self.visible_bindings();
+        Box::pin(async move { Ok(describe::write_types(bindings, account, slot).await) })
     }
 
-    fn all_declarations(&self) -> Vec<Declaration> {
+    fn search(&self, query: String) -> Work {
+        let (account, slot) = (self.parts.scope.principal.account.clone(), Arc::clone(&self.describe_slot));
+        let bindings = self.visible_bindings();
+        Box::pin(async move { Ok(describe::search(bindings, query, account, slot).await) })
+    }
+
+    /// The bindings that the scripts of this session see.
+    pub(super) fn visible_bindings(&self) -> VisibleBindings {
         let guest = &self.engine.guest;
-        let (server, client) = (guest.server_catalog.borrow(), guest.client_catalog.borrow());
-        let visible = server.iter().filter(|entry| client.names().conflict(entry.name()).is_none());
-        let entries = visible.chain(client.callable_by_scripts());
-        entries.map(|entry| entry.declaration.clone()).collect()
+        let (server, client) = (&guest.server_catalog, &guest.client_catalog);
+        VisibleBindings { server: Arc::clone(&server.borrow()), client: Arc::clone(&client.borrow()) }
     }
 }
 

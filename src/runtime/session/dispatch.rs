@@ -81,7 +81,8 @@ impl Dispatcher {
                     return Some((Err(error), Origin::Host));
                 };
                 let Payload::Input(input) = asked.payload else {
-                    return None;
+                    let error = ErrorObject::new(Kind::InvalidParams, "a binding takes `input`");
+                    return Some((Err(error), Origin::Host));
                 };
                 let mut call = self.call(&binding, depth, asked.functions);
                 call.script_call = Some(asked.call);
@@ -162,5 +163,63 @@ impl Dispatcher {
             host_functions: self.host_functions.clone(),
             functions: functions.into_iter().map(hold).collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::binding::{BindingLimits, DroppedRefs, Policy, Principal, handler};
+    use crate::observe::audit::Audit;
+    use crate::package::Package;
+    use crate::protocol::declaration::Declaration;
+    use crate::quota::Quotas;
+    use tokio::sync::mpsc;
+
+    /// A dispatcher of a server whose binding number 0 returns its input.
+    fn dispatcher() -> Dispatcher {
+        let (handlers, echo) = (Arc::default(), handler(|input, _| async move { Ok(input) }));
+        let package = Package::new("tests").with(Declaration::named("echo"), BindingLimits::default(), echo);
+        package.register(&handlers).unwrap();
+        Dispatcher {
+            shard: None,
+            handlers,
+            scope: Arc::new(SessionScope {
+                id: "sess_test".to_owned(),
+                principal: Arc::new(Principal::new("ada", Policy::default(), Quotas::default())),
+                audit: Audit::default(),
+            }),
+            limits: Arc::new(Limits::default()),
+            memory: MemoryTotal::new(usize::MAX),
+            link: Callbacks { requests_tx: mpsc::channel(1).0, dropped_refs: DroppedRefs::default() },
+            host_functions: HostFunctions::default(),
+            depth: Cell::new(0),
+            eval_id: RefCell::new(None),
+            pending: RefCell::default(),
+        }
+    }
+
+    fn outcome(dispatcher: &Dispatcher, number: u32, payload: Payload) -> Result<Value, ErrorObject> {
+        let reach = Reach::Server(number);
+        let asked = Asked { call: 1, reach, payload, owner: Owner::Nobody, functions: Vec::new() };
+        match dispatcher.dispatch(asked) {
+            Some((Ok(CallValue::Tree(value)), Origin::Host)) => Ok(value),
+            Some((Err(error), Origin::Host)) => Err(error),
+            other => panic!("the call is not answered: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn server_binding_called_with_arguments_fails() {
+        let (dispatcher, value) = (dispatcher(), Value::from(7));
+        assert_eq!(outcome(&dispatcher, 0, Payload::Input(value.clone())), Ok(value.clone()));
+        let error = outcome(&dispatcher, 0, Payload::Args(vec![value.clone(), value])).unwrap_err();
+        assert!(error.is(Kind::InvalidParams), "{error:?}");
+    }
+
+    #[test]
+    fn number_without_binding_is_unknown() {
+        let error = outcome(&dispatcher(), 1, Payload::Input(Value::Null)).unwrap_err();
+        assert!(error.is(Kind::UnknownBinding), "{error:?}");
     }
 }

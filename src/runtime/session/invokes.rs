@@ -15,6 +15,7 @@ use super::arguments::{Given, check_result};
 use super::calls::scope_functions;
 use super::client_calls::Waiter;
 use super::clock::WallClock;
+use super::control::Control;
 use super::evals::Requester;
 use super::turn::Action;
 use super::{Inbox, Ready, Session};
@@ -53,8 +54,8 @@ pub(crate) struct Invocation {
 
 /// A server binding at work for the client or another handler.
 pub(crate) struct ServerInvoke {
-    by: CalledBy,
-    cancel: CancellationToken,
+    pub(super) by: CalledBy,
+    pub(super) cancel: CancellationToken,
 }
 
 impl Session {
@@ -118,7 +119,8 @@ impl Session {
     async fn invoke_binding(&mut self, mut by: CalledBy, name: String, arguments: Arguments, depth: u32) {
         if let (CalledBy::Client(requester), Arguments::Text(payload)) = (&by, &arguments) {
             match self.control(requester.connection, &name, payload.text()).await {
-                Some(outcome) => return self.reply(by, outcome).await,
+                Some(Control::Done(outcome)) => return self.reply(by, outcome).await,
+                Some(Control::Started(work)) => return self.finish_or_spawn(by, work).await,
                 None if self.ending.is_some() => return,
                 None => {}
             }
@@ -351,7 +353,7 @@ impl Session {
         }
     }
 
-    async fn reply(&mut self, by: CalledBy, outcome: Result<Value, ErrorObject>) {
+    pub(super) async fn reply(&mut self, by: CalledBy, outcome: Result<Value, ErrorObject>) {
         match by {
             CalledBy::Client(requester) => {
                 let answer = outcome.and_then(|value| {

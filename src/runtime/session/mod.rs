@@ -10,6 +10,7 @@ mod calls;
 mod client_calls;
 mod clock;
 mod control;
+mod describe;
 mod dispatch;
 mod evals;
 mod inbox;
@@ -26,7 +27,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use super::context_pool::Need;
 use super::engine::{Engine, EngineError, Settled};
@@ -96,6 +97,8 @@ pub(crate) struct Session {
     background: Background,
     cpu_total: Duration,
     references: observe::Level,
+    /// One permit, for the text about all bindings that is being written.
+    describe_slot: Arc<Semaphore>,
     /// For whom JavaScript is on the stack, running or suspended.
     in_turn: Option<Owner>,
     /// Whether the world is to be replaced when the stack is empty.
@@ -159,6 +162,7 @@ impl Session {
             next_number: 0,
             cpu_total: Duration::ZERO,
             references: observe::Level::default(),
+            describe_slot: Arc::new(Semaphore::new(1)),
             in_turn: None,
             reset_requested: false,
             relieving: false,
