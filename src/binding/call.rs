@@ -83,7 +83,7 @@ impl HostFunctions {
     }
 
     /// Makes a function a value that can stand in an output or an argument.
-    pub fn provide(&self, name: &str, function: NativeFunction) -> Value {
+    pub fn export(&self, name: &str, function: NativeFunction) -> Value {
         let number = self.next.fetch_add(1, Ordering::Relaxed) + 1;
         self.live.lock().insert(number, function);
         json!({"$fn": format!("native:{number}"), "name": name})
@@ -133,8 +133,8 @@ impl Call {
     }
 
     /// Makes a function that the script (or the client) can call; put the result into the output or an argument.
-    pub fn provide(&self, name: &str, function: NativeFunction) -> Value {
-        self.host_functions.provide(name, function)
+    pub fn export(&self, name: &str, function: NativeFunction) -> Value {
+        self.host_functions.export(name, function)
     }
 }
 

@@ -41,7 +41,7 @@ pub struct Binding {
     /// Checks what comes out.
     pub output: Option<Schema>,
     /// Where typed functions stand in the input.
-    pub places: Vec<FunctionParam>,
+    pub function_params: Vec<FunctionParam>,
     /// Does the work.
     pub handler: Arc<dyn Handler>,
     /// How long a call may take.
@@ -115,7 +115,7 @@ impl Registry {
         for SchemaWarning { path: place, message } in schemas.warnings() {
             tracing::warn!("{origin}: {path}{place}: {message}");
         }
-        let DeclaredSchemas { input, output, places } = schemas;
+        let DeclaredSchemas { input, output, function_params } = schemas;
         self.names
             .insert(&declaration.name)
             .map_err(|error| problem("/name".to_owned(), error.to_string()))?;
@@ -123,7 +123,7 @@ impl Registry {
         self.order.push(Arc::new(Binding {
             input,
             output,
-            places,
+            function_params,
             handler,
             timeout: limits.timeout_ms.map(Duration::from_millis),
             slots: Arc::new(Semaphore::new(limits.concurrency.unwrap_or(CONCURRENCY_DEFAULT))),
@@ -184,7 +184,7 @@ impl Registry {
 pub(crate) struct DeclaredSchemas {
     pub(crate) input: Option<Schema>,
     pub(crate) output: Option<Schema>,
-    pub(crate) places: Vec<FunctionParam>,
+    pub(crate) function_params: Vec<FunctionParam>,
 }
 
 impl DeclaredSchemas {
@@ -200,9 +200,9 @@ impl DeclaredSchemas {
         };
         let input = compile(&declaration.input, "input")?;
         let output = compile(&declaration.output, "output")?;
-        let places = FunctionParam::all_in(declaration.input.as_ref(), source)
+        let function_params = FunctionParam::all_in(declaration.input.as_ref(), source)
             .map_err(|error| inside("input", error))?;
-        Ok(Self { input, output, places })
+        Ok(Self { input, output, function_params })
     }
 
     /// What was accepted although it is probably a mistake, with pointers into the declaration.
@@ -210,9 +210,9 @@ impl DeclaredSchemas {
         let of = |schema: &Option<Schema>, place: &str| {
             schema.as_ref().map(|schema| prefixed(place, schema.warnings())).unwrap_or_default()
         };
-        let of_places = self.places.iter().flat_map(|place| prefixed("/input", &place.warnings()));
+        let of_params = self.function_params.iter().flat_map(|place| prefixed("/input", &place.warnings()));
         let (input, output) = (of(&self.input, "/input"), of(&self.output, "/output"));
-        input.into_iter().chain(of_places).chain(output).collect()
+        input.into_iter().chain(of_params).chain(output).collect()
     }
 }
 

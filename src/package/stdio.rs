@@ -343,7 +343,7 @@ fn own_all(mut value: Value, functions: &[FunctionRef], host_functions: &HostFun
                 function.call(arguments, call.depth).await
             }
         });
-        Some(host_functions.provide(name, pass_on))
+        Some(host_functions.export(name, pass_on))
     });
     value
 }

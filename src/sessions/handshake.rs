@@ -115,8 +115,8 @@ impl<'a> BindingCheck<'a> {
         let more = schemas.warnings().into_iter().take(WARNINGS_LISTED_MAX - warnings.len());
         warnings.extend(more.map(|warning| SchemaWarning { path: at(&warning.path), ..warning }));
         let timeout = declared_timeout(value).map_err(|(path, message)| refused(&at(path), message))?;
-        let DeclaredSchemas { input, output, places } = schemas;
-        bindings.push(ClientBinding { declaration, input, output, places, timeout });
+        let DeclaredSchemas { input, output, function_params } = schemas;
+        bindings.push(ClientBinding { declaration, input, output, function_params, timeout });
         Ok(())
     }
 }

@@ -94,7 +94,7 @@ impl ScriptAgent {
             "session": described(question),
             "history": question.turns.iter().flat_map(messages_of).collect::<Vec<_>>(),
             "facts": question.facts,
-            "emit": self.host_functions.provide("emit", emitter(events_tx)),
+            "emit": self.host_functions.export("emit", emitter(events_tx)),
         });
         let mut relay = Relay { question, store, report, text: String::new() };
         let mut returned = std::pin::pin!(self.on_chat.call(vec![input], 0));

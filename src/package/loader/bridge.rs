@@ -86,7 +86,7 @@ impl Bridge {
         fn_refs::replace(&mut value, &mut |place| {
             let remote = self.client.function(place)?;
             let name = remote.name().unwrap_or_default().to_owned();
-            Some(self.host_functions.provide(&name, self.native(remote)))
+            Some(self.host_functions.export(&name, self.native(remote)))
         });
         value
     }

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use rquickjs::{Context, Ctx, Function, Object, Persistent, Promise, Runtime, Value as JsValue};
 
-use super::guest::{self, Dispatch, Guest, Holder, Owner, Root, kit_function};
+use super::guest::{self, ChargedTo, Dispatch, Guest, RefHolder, Root, kit_function};
 use super::heap::{Heap, Used};
 use super::poll_counter::PollCounter;
 use super::prelude;
@@ -42,12 +42,12 @@ pub(crate) enum EngineError {
 
 /// Something whose promise is awaited on behalf of somebody outside.
 pub(crate) struct Watched {
-    pub(crate) owner: Owner,
+    pub(crate) owner: ChargedTo,
     pub(crate) promise: Root,
     pub(crate) name: String,
     pub(crate) positions: Positions,
     /// For whom functions in the value are handed out.
-    pub(crate) holder: Holder,
+    pub(crate) holder: RefHolder,
 }
 
 impl Watched {
@@ -68,7 +68,7 @@ pub(crate) enum Look {
 
 /// How something watched ended.
 pub(crate) struct Settled {
-    pub(crate) owner: Owner,
+    pub(crate) owner: ChargedTo,
     pub(crate) outcome: Result<Encoded, ErrorObject>,
     /// The functions in the value that a handler now holds.
     pub(crate) handed: Vec<String>,

@@ -3,7 +3,7 @@
 use rquickjs::promise::PromiseState;
 use rquickjs::{Ctx, Object, Promise, Value as JsValue};
 
-use super::super::guest::{CallAnswer, Holder, Owner, Settlers};
+use super::super::guest::{CallAnswer, ChargedTo, RefHolder, Settlers};
 use super::super::source;
 use super::super::thrown::{self, SourceMap};
 use super::super::value::{EncodeError, Encoded, Fault, Text, Tree};
@@ -80,16 +80,16 @@ impl Engine {
     pub(super) fn settled<'js>(
         &self,
         ctx: &Ctx<'js>,
-        owner: Owner,
+        owner: ChargedTo,
         value: &JsValue<'js>,
-        holder: Holder,
+        holder: RefHolder,
     ) -> Settled {
         let (guest, mut handed) = (&self.guest, Vec::new());
         let encoded = match (owner, holder) {
-            (Owner::Eval(_), _) | (Owner::Invocation(_), Holder::Client) => {
+            (ChargedTo::Eval(_), _) | (ChargedTo::Invocation(_), RefHolder::Client) => {
                 guest.encode::<Text>(ctx, value, holder, &mut handed).map(Encoded::Text)
             }
-            (Owner::Invocation(_), Holder::Host) | (Owner::Nobody, _) => {
+            (ChargedTo::Invocation(_), RefHolder::Handler) | (ChargedTo::Background, _) => {
                 guest.encode::<Tree>(ctx, value, holder, &mut handed).map(Encoded::Tree)
             }
         };

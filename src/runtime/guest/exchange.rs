@@ -7,7 +7,7 @@ use rquickjs::{Ctx, Exception, Function, Value as JsValue};
 use serde_json::{Map, Value};
 
 use super::super::value::{DecodeError, Decoder, EncodeError, Encoder, Fault, Form, Kit};
-use super::{Callable, Guest, Holder, Origin, kit_function};
+use super::{Callable, Guest, RefHolder, ValueSource, kit_function};
 use crate::rpc::Kind;
 use crate::schema::FunctionSchemas;
 use crate::schema::SchemaSource;
@@ -23,7 +23,7 @@ impl Guest {
         &self,
         ctx: &Ctx<'js>,
         value: &JsValue<'js>,
-        holder: Holder,
+        holder: RefHolder,
         handed: &mut Vec<String>,
     ) -> Result<F::Whole, EncodeError> {
         let kit = |name: &str| kit_function(&self.kit(ctx)?, name);
@@ -41,7 +41,7 @@ impl Guest {
         ctx: &Ctx<'js>,
         kit: &Kit<'_, 'js>,
         function: Function<'js>,
-        holder: Holder,
+        holder: RefHolder,
         handed: &mut Vec<String>,
     ) -> Result<(String, String), EncodeError> {
         let unusable = |error: rquickjs::Error| {
@@ -60,21 +60,21 @@ impl Guest {
         let identify = kit("identify").map_err(unusable)?;
         let number: u64 = identify.call((function.clone(),)).map_err(unusable)?;
         let callable = Callable::Script(number, self.roots.hold(ctx, function).map_err(unusable)?);
-        let id = self.functions.borrow_mut().hand_out(holder, callable);
+        let id = self.functions.borrow_mut().export(holder, callable);
         let id = id.ok_or_else(|| EncodeError::new(Fault::TooManyRefs))?;
         let id = match holder {
-            Holder::Client => format!("f{id}"),
-            Holder::Host => format!("host:{id}"),
+            RefHolder::Client => format!("f{id}"),
+            RefHolder::Handler => format!("host:{id}"),
         };
         handed.push(id.clone());
         Ok((id, name))
     }
 
     /// What was handed out in a value that is not sent after all.
-    fn take_back(&self, holder: Holder, handed: &mut Vec<String>) {
+    fn take_back(&self, holder: RefHolder, handed: &mut Vec<String>) {
         for id in handed.drain(..) {
             let number = function_number(&id).unwrap_or_default();
-            let gone = self.functions.borrow_mut().give_back(holder, number, 1);
+            let gone = self.functions.borrow_mut().release(holder, number, 1);
             drop(gone);
         }
     }
@@ -84,9 +84,9 @@ impl Guest {
         &self,
         ctx: &Ctx<'js>,
         value: &Value,
-        origin: Origin,
+        source: ValueSource,
     ) -> Result<JsValue<'js>, DecodeError> {
-        self.decode_with(ctx, origin, |decoder| decoder.value(value))
+        self.decode_with(ctx, source, |decoder| decoder.value(value))
     }
 
     /// Builds a value for the script from its text.
@@ -94,9 +94,9 @@ impl Guest {
         &self,
         ctx: &Ctx<'js>,
         text: &str,
-        origin: Origin,
+        source: ValueSource,
     ) -> Result<JsValue<'js>, DecodeError> {
-        self.decode_with(ctx, origin, |decoder| decoder.text(text))
+        self.decode_with(ctx, source, |decoder| decoder.text(text))
     }
 
     /// Builds the values of a list from its text.
@@ -104,24 +104,24 @@ impl Guest {
         &self,
         ctx: &Ctx<'js>,
         text: &str,
-        origin: Origin,
+        source: ValueSource,
     ) -> Result<Vec<JsValue<'js>>, DecodeError> {
-        self.decode_with(ctx, origin, |decoder| decoder.list(text))
+        self.decode_with(ctx, source, |decoder| decoder.list(text))
     }
 
     fn decode_with<'js, R>(
         &self,
         ctx: &Ctx<'js>,
-        origin: Origin,
+        source: ValueSource,
         build: impl FnOnce(&mut Decoder<'_, 'js>) -> R,
     ) -> R {
         let kit = |name: &str| kit_function(&self.kit(ctx)?, name);
         let mut import = |id: &str, name: &str, fields: &Map<String, Value>| {
-            let key = self.import_key(origin, id);
-            if origin == Origin::Client {
+            let key = self.import_key(source, id);
+            if source == ValueSource::Client {
                 self.note_schemas(&key, fields)?;
             }
-            self.import(ctx, &kit, origin, (&key, name)).map_err(|error| {
+            self.import(ctx, &kit, source, (&key, name)).map_err(|error| {
                 if error.is_exception() {
                     ctx.catch();
                 }
@@ -134,10 +134,10 @@ impl Guest {
         build(&mut decoder)
     }
 
-    fn import_key(&self, origin: Origin, id: &str) -> String {
-        match origin {
-            Origin::Host => id.to_owned(),
-            Origin::Client => format!("{}:{id}", self.attachment.get()),
+    fn import_key(&self, source: ValueSource, id: &str) -> String {
+        match source {
+            ValueSource::Handler => id.to_owned(),
+            ValueSource::Client => format!("{}:{id}", self.attachment.get()),
         }
     }
 
@@ -160,12 +160,13 @@ impl Guest {
         &self,
         ctx: &Ctx<'js>,
         kit: &Kit<'_, 'js>,
-        origin: Origin,
+        source: ValueSource,
         (key, name): (&str, &str),
     ) -> rquickjs::Result<Function<'js>> {
-        if origin == Origin::Host
+        if source == ValueSource::Handler
             && let Some(number) = key.strip_prefix("host:").and_then(|number| number.parse().ok())
-            && let Some(Callable::Script(_, function)) = self.functions.borrow().get(Holder::Host, number)
+            && let Some(Callable::Script(_, function)) =
+                self.functions.borrow().get(RefHolder::Handler, number)
         {
             return function.get(ctx);
         }

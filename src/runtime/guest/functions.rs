@@ -9,11 +9,11 @@ use super::roots::Root;
 
 /// Who holds a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Holder {
+pub(crate) enum RefHolder {
     /// The client, until its connection ends.
     Client,
     /// A handler of a server binding.
-    Host,
+    Handler,
 }
 
 /// Something that can be called by reference.
@@ -22,7 +22,7 @@ pub(crate) enum Callable {
     /// A function of the script; the number is the prelude's name for it.
     Script(u64, Root),
     /// A function that a handler gave away.
-    Native(u64),
+    Handler(u64),
     /// A function of the client that travels back to it.
     Import(String),
 }
@@ -31,7 +31,7 @@ pub(crate) enum Callable {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Identity {
     Script(u64),
-    Native(u64),
+    Handler(u64),
     Import(String),
 }
 
@@ -39,7 +39,7 @@ impl Callable {
     fn identity(&self) -> Identity {
         match self {
             Self::Script(number, _) => Identity::Script(*number),
-            Self::Native(number) => Identity::Native(*number),
+            Self::Handler(number) => Identity::Handler(*number),
             Self::Import(key) => Identity::Import(key.clone()),
         }
     }
@@ -47,7 +47,7 @@ impl Callable {
 
 struct Entry {
     callable: Callable,
-    holder: Holder,
+    holder: RefHolder,
     count: u64,
 }
 
@@ -55,7 +55,7 @@ struct Entry {
 pub(crate) struct Functions {
     next: u64,
     entries: HashMap<u64, Entry>,
-    ids: HashMap<(Holder, Identity), u64>,
+    ids: HashMap<(RefHolder, Identity), u64>,
     held_by_client: usize,
     each_max: usize,
 }
@@ -67,7 +67,7 @@ impl Functions {
     }
 
     /// Counts one sending of a function; gives its id, or `None` when the holder has too many.
-    pub(crate) fn hand_out(&mut self, holder: Holder, callable: Callable) -> Option<u64> {
+    pub(crate) fn export(&mut self, holder: RefHolder, callable: Callable) -> Option<u64> {
         let key = (holder, callable.identity());
         if let Some(id) = self.ids.get(&key)
             && let Some(entry) = self.entries.get_mut(id)
@@ -82,12 +82,12 @@ impl Functions {
         self.next += 1;
         self.ids.insert(key, id);
         self.entries.insert(id, Entry { callable, holder, count: 1 });
-        self.held_by_client += usize::from(holder == Holder::Client);
+        self.held_by_client += usize::from(holder == RefHolder::Client);
         Some(id)
     }
 
     /// The function of that id, if that holder has it.
-    pub(crate) fn get(&self, holder: Holder, id: u64) -> Option<Callable> {
+    pub(crate) fn get(&self, holder: RefHolder, id: u64) -> Option<Callable> {
         self.entries.get(&id).filter(|entry| entry.holder == holder).map(|entry| entry.callable.clone())
     }
 
@@ -97,22 +97,22 @@ impl Functions {
     }
 
     /// Gives back `count` sendings; what is then held by nobody is returned, to be dropped by the caller.
-    pub(crate) fn give_back(&mut self, holder: Holder, id: u64, count: u64) -> Option<Callable> {
+    pub(crate) fn release(&mut self, holder: RefHolder, id: u64, count: u64) -> Option<Callable> {
         let entry = self.entries.get_mut(&id).filter(|entry| entry.holder == holder)?;
         entry.count = entry.count.saturating_sub(count);
         if entry.count > 0 {
             return None;
         }
         let entry = self.entries.remove(&id)?;
-        self.held_by_client -= usize::from(holder == Holder::Client);
+        self.held_by_client -= usize::from(holder == RefHolder::Client);
         self.ids.remove(&(holder, entry.callable.identity()));
         Some(entry.callable)
     }
 
     /// The connection is over: all that the client held, to be dropped by the caller.
-    pub(crate) fn take_all_of(&mut self, holder: Holder) -> Vec<Callable> {
+    pub(crate) fn take_all_of(&mut self, holder: RefHolder) -> Vec<Callable> {
         self.ids.retain(|(known, _), _| *known != holder);
-        self.held_by_client -= if holder == Holder::Client { self.held_by_client } else { 0 };
+        self.held_by_client -= if holder == RefHolder::Client { self.held_by_client } else { 0 };
         let ids: Vec<u64> =
             self.entries.iter().filter(|(_, entry)| entry.holder == holder).map(|(id, _)| *id).collect();
         ids.iter().filter_map(|id| self.entries.remove(id)).map(|entry| entry.callable).collect()
@@ -124,10 +124,10 @@ impl Functions {
     }
 
     /// How many a holder has.
-    pub(crate) fn held_by(&self, holder: Holder) -> usize {
+    pub(crate) fn held_by(&self, holder: RefHolder) -> usize {
         match holder {
-            Holder::Client => self.held_by_client,
-            Holder::Host => self.entries.len() - self.held_by_client,
+            RefHolder::Client => self.held_by_client,
+            RefHolder::Handler => self.entries.len() - self.held_by_client,
         }
     }
 
@@ -151,32 +151,32 @@ mod tests {
     #[test]
     fn sending_again_keeps_the_id_and_each_sending_counts() {
         let mut functions = Functions::new(2);
-        assert_eq!(functions.hand_out(Holder::Client, Callable::Native(7)), Some(1));
-        assert_eq!(functions.hand_out(Holder::Client, Callable::Native(7)), Some(1));
-        assert!(functions.give_back(Holder::Client, 1, 1).is_none());
-        assert!(functions.get(Holder::Client, 1).is_some());
-        assert!(functions.give_back(Holder::Client, 1, 1).is_some());
-        assert!(functions.get(Holder::Client, 1).is_none());
-        assert_eq!(functions.hand_out(Holder::Client, Callable::Native(7)), Some(2));
+        assert_eq!(functions.export(RefHolder::Client, Callable::Handler(7)), Some(1));
+        assert_eq!(functions.export(RefHolder::Client, Callable::Handler(7)), Some(1));
+        assert!(functions.release(RefHolder::Client, 1, 1).is_none());
+        assert!(functions.get(RefHolder::Client, 1).is_some());
+        assert!(functions.release(RefHolder::Client, 1, 1).is_some());
+        assert!(functions.get(RefHolder::Client, 1).is_none());
+        assert_eq!(functions.export(RefHolder::Client, Callable::Handler(7)), Some(2));
     }
 
     #[test]
     fn holders_have_separate_counts_and_limits() {
         let mut functions = Functions::new(1);
-        assert_eq!(functions.hand_out(Holder::Client, Callable::Native(1)), Some(1));
-        assert_eq!(functions.hand_out(Holder::Client, Callable::Native(2)), None);
-        assert_eq!(functions.hand_out(Holder::Host, Callable::Native(1)), Some(2));
-        assert!(functions.get(Holder::Client, 2).is_none());
-        assert!(functions.give_back(Holder::Client, 2, 9).is_none());
-        assert_eq!(functions.take_all_of(Holder::Client).len(), 1);
+        assert_eq!(functions.export(RefHolder::Client, Callable::Handler(1)), Some(1));
+        assert_eq!(functions.export(RefHolder::Client, Callable::Handler(2)), None);
+        assert_eq!(functions.export(RefHolder::Handler, Callable::Handler(1)), Some(2));
+        assert!(functions.get(RefHolder::Client, 2).is_none());
+        assert!(functions.release(RefHolder::Client, 2, 9).is_none());
+        assert_eq!(functions.take_all_of(RefHolder::Client).len(), 1);
         assert!(!functions.is_empty());
     }
 
     #[test]
     fn releasing_too_much_or_the_unknown_is_harmless() {
         let mut functions = Functions::new(1);
-        assert!(functions.give_back(Holder::Client, 9, 1).is_none());
-        functions.hand_out(Holder::Client, Callable::Native(1));
-        assert!(functions.give_back(Holder::Client, 1, 99).is_some());
+        assert!(functions.release(RefHolder::Client, 9, 1).is_none());
+        functions.export(RefHolder::Client, Callable::Handler(1));
+        assert!(functions.release(RefHolder::Client, 1, 99).is_some());
     }
 }

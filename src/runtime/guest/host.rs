@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rquickjs::{Ctx, Exception, Function, Object, String as JsString, Value as JsValue};
 
-use super::{ConsoleLine, Guest, Owner};
+use super::{ChargedTo, ConsoleLine, Guest};
 
 /// Makes the host object.
 pub(crate) fn install<'js>(ctx: &Ctx<'js>, guest: &Rc<Guest>) -> rquickjs::Result<Object<'js>> {
@@ -102,7 +102,7 @@ impl Guest {
     /// Keeps a console line.
     pub(crate) fn print(&self, level: &str, text: String) {
         let mut console = self.console.borrow_mut();
-        let late = !matches!(self.owner.get(), Owner::Eval(_));
+        let late = !matches!(self.owner.get(), ChargedTo::Eval(_));
         let at_ms = u64::try_from(self.eval_started.get().elapsed().as_millis()).unwrap_or(u64::MAX);
         console.push(ConsoleLine { level: level.to_owned(), text, at_ms, late });
     }

@@ -28,32 +28,32 @@ use crate::limits::Limits;
 use crate::schema::SchemaBudget;
 use crate::schema::{FunctionParam, FunctionSchemas};
 
-pub(crate) use calls::{Asked, CallAnswer, CallValue, Calls, Dispatch, Reach, Settlers};
+pub(crate) use calls::{CallAnswer, CallRequest, CallTarget, CallValue, Calls, Dispatch, Settlers};
 pub(crate) use console::{Console, ConsoleLine};
 pub(crate) use exchange::function_number;
-pub(crate) use functions::{Callable, Functions, Holder};
+pub(crate) use functions::{Callable, Functions, RefHolder};
 pub(crate) use host::{install, kit_function};
 pub(crate) use roots::{Root, Roots};
 pub(crate) use timers::Timers;
 
-/// For whom JavaScript runs, so that each pays for its own calls and has its own console lines.
+/// What JavaScript that runs, a call or a timer is charged to: each has its own budget and its own console lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Owner {
+pub(crate) enum ChargedTo {
     /// The eval of that number.
     Eval(u64),
     /// A call into a function of the script.
     Invocation(u64),
     /// Jobs and timers whose eval is over.
-    Nobody,
+    Background,
 }
 
 /// Whose references are meant by `$fn` in a value that comes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum ValueSource {
     /// The client of the current connection.
     Client,
-    /// A handler, which names functions by the session's own keys.
-    Host,
+    /// A handler, which names functions as the session does.
+    Handler,
 }
 
 /// Unhandled rejections that are kept until they are reported.
@@ -84,7 +84,7 @@ pub(crate) struct Guest {
     pub(crate) attachment: Cell<u64>,
     /// The client's bindings, and where typed functions stand in their inputs.
     pub(crate) client_bindings: RefCell<HashMap<String, Vec<FunctionParam>>>,
-    pub(crate) owner: Cell<Owner>,
+    pub(crate) owner: Cell<ChargedTo>,
     /// Whether a script has put something in the place of a binding.
     pub(crate) has_shadows: Cell<bool>,
     /// Where calls of the script go.
@@ -119,7 +119,7 @@ impl Guest {
             dropped: RefCell::default(),
             attachment: Cell::new(0),
             client_bindings: RefCell::default(),
-            owner: Cell::new(Owner::Nobody),
+            owner: Cell::new(ChargedTo::Background),
             has_shadows: Cell::new(false),
             dispatch: RefCell::new(None),
             roots: Rc::default(),
@@ -168,7 +168,9 @@ impl Guest {
     /// How many functions are known across the border, both ways.
     pub(crate) fn references(&self) -> usize {
         let functions = self.functions.borrow();
-        functions.held_by(Holder::Client) + functions.held_by(Holder::Host) + self.imports.borrow().len()
+        functions.held_by(RefHolder::Client)
+            + functions.held_by(RefHolder::Handler)
+            + self.imports.borrow().len()
     }
 
     /// Lets go of everything that lives in the context, which is about to be freed.

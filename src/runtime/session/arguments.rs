@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::super::engine::Arguments;
 use super::super::value::Encoded;
 use super::Session;
-use super::invokes::CalledBy;
+use super::invokes::InvokedBy;
 use crate::binding::{invalid, tags};
 use crate::observe;
 use crate::protocol::methods::{Payload, RawPayload};
@@ -23,7 +23,7 @@ impl Session {
     /// Makes values of what the client sent, for a handler: the client is charged for what they take in memory.
     pub(super) fn read_arguments(
         &self,
-        by: &mut CalledBy,
+        by: &mut InvokedBy,
         arguments: Arguments,
     ) -> Result<Vec<Value>, ErrorObject> {
         let payload = match arguments {
@@ -35,7 +35,7 @@ impl Session {
             let message = format!("the input takes more than {max} bytes in memory");
             return Err(ErrorObject::new(Kind::InvalidParams, message));
         }
-        if let CalledBy::Client(requester) = by
+        if let InvokedBy::Client(requester) = by
             && !requester.charge.try_grow(bytes)
         {
             observe::refused("bytes-in-flight");

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::super::guest::{Holder, Owner};
+use super::super::guest::{ChargedTo, RefHolder};
 use super::inbox::{Attachment, ClientBinding, EventSender};
 use super::turn::Action;
 use super::{Ready, Session};
@@ -56,7 +56,7 @@ impl Session {
         self.live = None;
         self.engine.guest.console.borrow_mut().set_streaming(false);
         self.fail_client_calls();
-        let held = self.engine.guest.functions.borrow_mut().take_all_of(Holder::Client);
+        let held = self.engine.guest.functions.borrow_mut().take_all_of(RefHolder::Client);
         self.forget(held);
         self.engine.guest.drop_client_schemas();
     }
@@ -72,13 +72,13 @@ impl Session {
         let client = self.live.iter().flat_map(|live| live.bindings.iter());
         let client: HashMap<String, Vec<FunctionParam>> = client
             .filter(|(name, _)| !is_server_called(name))
-            .map(|(name, binding)| (name.clone(), binding.places.clone()))
+            .map(|(name, binding)| (name.clone(), binding.function_params.clone()))
             .collect();
         let client_names: Vec<String> = client.keys().cloned().collect();
         self.engine.guest.client_bindings.replace(client);
         let server = self.parts.registry.iter().map(|binding| binding.declaration.name.clone());
         let names = server.chain(client_names).collect();
         let action = Action::Bindings(names);
-        self.ready.push_front(Ready { owner: Owner::Nobody, depth: 0, action });
+        self.ready.push_front(Ready { owner: ChargedTo::Background, depth: 0, action });
     }
 }

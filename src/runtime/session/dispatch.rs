@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::context_pool::{self, Need};
 use super::super::engine::{Engine, EngineError};
-use super::super::guest::{Asked, CallAnswer, CallValue, Origin, Owner, Reach};
+use super::super::guest::{CallAnswer, CallRequest, CallTarget, CallValue, ChargedTo, ValueSource};
 use super::super::shard::Shard;
 use super::super::total::MemoryTotal;
 use crate::binding::{
@@ -32,9 +32,9 @@ pub(crate) type Work = Pin<Box<dyn Future<Output = Result<Value, ErrorObject>> +
 /// A call that was not answered at once.
 pub(crate) enum Pending {
     /// A handler is at work.
-    Server { call: u64, owner: Owner, work: Work, cancel: CancellationToken },
+    Server { call: u64, owner: ChargedTo, work: Work, cancel: CancellationToken },
     /// It goes to the client.
-    Client { asked: Asked, depth: u32 },
+    Client { request: CallRequest, depth: u32 },
 }
 
 /// Sends the calls of a script on their way.
@@ -59,75 +59,86 @@ impl Dispatcher {
     pub(crate) fn make_engine(self: &Rc<Self>, need: Need) -> Result<Engine, EngineError> {
         let engine = context_pool::take(&self.limits, &self.registry, &self.memory, need)?;
         let dispatcher = Rc::clone(self);
-        engine.dispatch_to(Rc::new(move |asked| dispatcher.dispatch(asked)));
+        engine.dispatch_to(Rc::new(move |request| dispatcher.dispatch(request)));
         Ok(engine)
     }
 
     /// Takes a call; an answer that is there at once is returned.
-    pub(crate) fn dispatch(&self, asked: Asked) -> Option<CallAnswer> {
+    pub(crate) fn dispatch(&self, request: CallRequest) -> Option<CallAnswer> {
         if self.shard.as_ref().is_some_and(Shard::is_retired) {
             // The client is gone and the session lost: a call would act for a session that does not exist any more.
-            return Some((Err(ErrorObject::new(Kind::SessionClosed, "the session is lost")), Origin::Host));
+            return Some((
+                Err(ErrorObject::new(Kind::SessionClosed, "the session is lost")),
+                ValueSource::Handler,
+            ));
         }
         let depth = self.depth.get() + 1;
         if depth > self.limits.invoke_depth_max {
             let message = format!("invokes are nested deeper than {}", self.limits.invoke_depth_max);
-            return Some((Err(ErrorObject::new(Kind::TooDeep, message)), Origin::Host));
+            return Some((Err(ErrorObject::new(Kind::TooDeep, message)), ValueSource::Handler));
         }
-        match &asked.reach {
-            Reach::Server(number) => {
+        match &request.target {
+            CallTarget::Server(number) => {
                 let Some(binding) = self.registry.at(*number).cloned() else {
                     let message = format!("the server has no binding {number}");
-                    return Some((Err(ErrorObject::new(Kind::UnknownBinding, message)), Origin::Host));
+                    return Some((
+                        Err(ErrorObject::new(Kind::UnknownBinding, message)),
+                        ValueSource::Handler,
+                    ));
                 };
-                let Payload::Input(input) = asked.payload else {
+                let Payload::Input(input) = request.payload else {
                     return None;
                 };
-                let mut call = self.call(&binding, depth, asked.functions);
-                call.script_call = Some(asked.call);
+                let mut call = self.call(&binding, depth, request.functions);
+                call.script_call = Some(request.call);
                 let cancel = call.cancel.clone();
                 let work = Box::pin(binding.invoke(input, call, CallContext::Script));
-                self.start(asked.call, asked.owner, work, cancel)
+                self.start(request.call, request.owner, work, cancel)
             }
-            Reach::Import(key) => match key.strip_prefix("native:").and_then(|number| number.parse().ok()) {
-                Some(number) => self.call_native(number, asked, depth),
-                None => {
-                    self.pending.borrow_mut().push(Pending::Client { asked, depth });
-                    None
+            CallTarget::Import(key) => {
+                match key.strip_prefix("native:").and_then(|number| number.parse().ok()) {
+                    Some(number) => self.call_native(number, request, depth),
+                    None => {
+                        self.pending.borrow_mut().push(Pending::Client { request, depth });
+                        None
+                    }
                 }
-            },
-            Reach::Client(_) => {
-                self.pending.borrow_mut().push(Pending::Client { asked, depth });
+            }
+            CallTarget::Client(_) => {
+                self.pending.borrow_mut().push(Pending::Client { request, depth });
                 None
             }
         }
     }
 
-    fn call_native(&self, number: u64, asked: Asked, depth: u32) -> Option<CallAnswer> {
+    fn call_native(&self, number: u64, request: CallRequest, depth: u32) -> Option<CallAnswer> {
         let Some(function) = self.host_functions.get(number) else {
-            return Some((Err(ErrorObject::new(Kind::UnknownRef, "the function is gone")), Origin::Host));
+            return Some((
+                Err(ErrorObject::new(Kind::UnknownRef, "the function is gone")),
+                ValueSource::Handler,
+            ));
         };
-        let mut call = self.native_call(depth, asked.functions);
-        call.script_call = Some(asked.call);
+        let mut call = self.native_call(depth, request.functions);
+        call.script_call = Some(request.call);
         let cancel = call.cancel.clone();
-        let arguments = match asked.payload {
+        let arguments = match request.payload {
             Payload::Args(arguments) => Value::Array(arguments),
             Payload::Input(input) => Value::Array(vec![input]),
         };
         let work = function.call(arguments, call);
         let work = Box::pin(async move { work.await.map_err(crate::binding::BindingError::into_object) });
-        self.start(asked.call, asked.owner, work, cancel)
+        self.start(request.call, request.owner, work, cancel)
     }
 
     fn start(
         &self,
         call: u64,
-        owner: Owner,
+        owner: ChargedTo,
         mut work: Work,
         cancel: CancellationToken,
     ) -> Option<CallAnswer> {
         match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(outcome) => Some((outcome.map(CallValue::Tree), Origin::Host)),
+            Poll::Ready(outcome) => Some((outcome.map(CallValue::Tree), ValueSource::Handler)),
             // Whoever polls it next brings a waker; the first poll of a fresh task always happens.
             Poll::Pending => {
                 self.pending.borrow_mut().push(Pending::Server { call, owner, work, cancel });

@@ -86,7 +86,7 @@ pub struct ClientBinding {
     /// Checks what the client answers.
     pub output: Option<Schema>,
     /// Where typed functions stand in the input.
-    pub places: Vec<FunctionParam>,
+    pub function_params: Vec<FunctionParam>,
     /// How long a call may take, if the declaration says so.
     pub timeout: Option<Duration>,
 }

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::super::engine::{Arguments, Settled};
-use super::super::guest::{Callable, Holder, Origin, Owner, function_number};
+use super::super::guest::{Callable, ChargedTo, RefHolder, ValueSource, function_number};
 use super::super::meter::Stop;
 use super::arguments::{Given, check_result};
 use super::calls::scope_functions;
@@ -27,7 +27,7 @@ use crate::rpc::{ErrorObject, Kind};
 use crate::schema::{FunctionSchemas, fn_refs};
 
 /// Who called.
-pub(crate) enum CalledBy {
+pub(crate) enum InvokedBy {
     /// The client, with this request.
     Client(Requester),
     /// A handler.
@@ -43,7 +43,7 @@ pub(crate) struct HandlerReply {
 
 /// A function of the script at work.
 pub(crate) struct Invocation {
-    by: CalledBy,
+    by: InvokedBy,
     /// What it is to give.
     schemas: Option<Arc<FunctionSchemas>>,
     pub(crate) cpu: Duration,
@@ -53,7 +53,7 @@ pub(crate) struct Invocation {
 
 /// A server binding at work for the client or another handler.
 pub(crate) struct ServerInvoke {
-    by: CalledBy,
+    by: InvokedBy,
     cancel: CancellationToken,
 }
 
@@ -65,7 +65,7 @@ impl Session {
                 self.accept_eval(Requester { connection, id: request, charge }, params).await;
             }
             SessionCommand::Invoke { request, target, payload } => {
-                let by = CalledBy::Client(Requester { connection, id: request, charge });
+                let by = InvokedBy::Client(Requester { connection, id: request, charge });
                 // Malformed tags are found where the text is read, so that it is read once.
                 if let Some(error) = self.too_deep(&payload) {
                     return self.reply(by, Err(error)).await;
@@ -78,7 +78,7 @@ impl Session {
             SessionCommand::Release { reference, count } => {
                 let id = reference.strip_prefix('f').and_then(|id| id.parse().ok());
                 let gone = id.and_then(|id| {
-                    self.engine.guest.functions.borrow_mut().give_back(Holder::Client, id, count)
+                    self.engine.guest.functions.borrow_mut().release(RefHolder::Client, id, count)
                 });
                 self.forget(gone.into_iter().collect());
             }
@@ -101,10 +101,10 @@ impl Session {
             Payload::Input(input) => vec![input],
             Payload::Args(arguments) => arguments,
         };
-        self.invoke(CalledBy::Handler(reply), target, Arguments::Trees(arguments), depth).await;
+        self.invoke(InvokedBy::Handler(reply), target, Arguments::Trees(arguments), depth).await;
     }
 
-    async fn invoke(&mut self, by: CalledBy, target: Target, arguments: Arguments, depth: u32) {
+    async fn invoke(&mut self, by: InvokedBy, target: Target, arguments: Arguments, depth: u32) {
         if depth > self.parts.limits.invoke_depth_max {
             let message = format!("invokes are nested deeper than {}", self.parts.limits.invoke_depth_max);
             return self.reply(by, Err(ErrorObject::new(Kind::TooDeep, message))).await;
@@ -115,8 +115,8 @@ impl Session {
         }
     }
 
-    async fn invoke_binding(&mut self, mut by: CalledBy, name: String, arguments: Arguments, depth: u32) {
-        if let (CalledBy::Client(requester), Arguments::Text(payload)) = (&by, &arguments) {
+    async fn invoke_binding(&mut self, mut by: InvokedBy, name: String, arguments: Arguments, depth: u32) {
+        if let (InvokedBy::Client(requester), Arguments::Text(payload)) = (&by, &arguments) {
             match self.control(requester.connection, &name, payload.text()).await {
                 Some(outcome) => return self.reply(by, outcome).await,
                 None if self.ending.is_some() => return,
@@ -135,7 +135,7 @@ impl Session {
         if let Some(binding) = self.parts.registry.get(&name).cloned() {
             let (input, caller, functions) = self.input_for_handler(&by, input);
             let mut call = self.dispatcher.call(&binding, depth, functions);
-            if let CalledBy::Handler(reply) = &by {
+            if let InvokedBy::Handler(reply) = &by {
                 call.script_call = reply.script_call;
             }
             let cancel = call.cancel.clone();
@@ -150,11 +150,11 @@ impl Session {
             return;
         }
         match by {
-            CalledBy::Handler(reply) => {
+            InvokedBy::Handler(reply) => {
                 self.call_client(Waiter::Handler(reply), Target::Binding(name), Payload::Input(input), depth)
                     .await;
             }
-            CalledBy::Client(_) => {
+            InvokedBy::Client(_) => {
                 let error = ErrorObject::new(Kind::UnknownBinding, format!("no binding {name}"));
                 self.reply(by, Err(error)).await;
             }
@@ -162,10 +162,10 @@ impl Session {
     }
 
     /// A handler sees the session's keys for functions, whoever they come from, and holds them while it works.
-    fn input_for_handler(&self, by: &CalledBy, input: Value) -> (Value, CallContext, Vec<String>) {
+    fn input_for_handler(&self, by: &InvokedBy, input: Value) -> (Value, CallContext, Vec<String>) {
         match by {
-            CalledBy::Handler(_) => (input, CallContext::Script, Vec::new()),
-            CalledBy::Client(requester) => {
+            InvokedBy::Handler(_) => (input, CallContext::Script, Vec::new()),
+            InvokedBy::Client(requester) => {
                 let input = scope_functions(input, requester.connection);
                 let functions = fn_refs::ids(&input);
                 (input, CallContext::Client, functions)
@@ -173,10 +173,10 @@ impl Session {
         }
     }
 
-    async fn invoke_reference(&mut self, by: CalledBy, reference: &str, arguments: Arguments, depth: u32) {
+    async fn invoke_reference(&mut self, by: InvokedBy, reference: &str, arguments: Arguments, depth: u32) {
         let found = match &by {
-            CalledBy::Client(_) => self.held_by(Holder::Client, reference.strip_prefix('f')),
-            CalledBy::Handler(_) => self.held_by(Holder::Host, reference.strip_prefix("host:")),
+            InvokedBy::Client(_) => self.held_by(RefHolder::Client, reference.strip_prefix('f')),
+            InvokedBy::Handler(_) => self.held_by(RefHolder::Handler, reference.strip_prefix("host:")),
         };
         match (found, by) {
             (Some(Callable::Script(_, function)), by) => {
@@ -184,11 +184,11 @@ impl Session {
                     return self.reply(by, Err(exceeded.into())).await;
                 }
                 let number = self.number();
-                let (origin, holder) = match by {
-                    CalledBy::Client(_) => (Origin::Client, Holder::Client),
-                    CalledBy::Handler(_) => (Origin::Host, Holder::Host),
+                let (source, holder) = match by {
+                    InvokedBy::Client(_) => (ValueSource::Client, RefHolder::Client),
+                    InvokedBy::Handler(_) => (ValueSource::Handler, RefHolder::Handler),
                 };
-                let owner = Owner::Invocation(number);
+                let owner = ChargedTo::Invocation(number);
                 let clock = WallClock::start(Instant::now(), self.parts.limits.wall_max(), None);
                 let schemas = self.schemas_of_function(reference);
                 let started = Instant::now();
@@ -199,11 +199,11 @@ impl Session {
                 }
                 self.invocations
                     .insert(number, Invocation { by, schemas, cpu: Duration::ZERO, clock, depth });
-                let action = Action::Call { owner, function, arguments, origin, holder };
+                let action = Action::Call { owner, function, arguments, source, holder };
                 self.ready.push_back(Ready { owner, depth, action });
             }
-            (Some(Callable::Native(native)), by) => self.invoke_native(by, native, arguments, depth).await,
-            (found @ (Some(Callable::Import(_)) | None), CalledBy::Handler(reply)) => {
+            (Some(Callable::Handler(native)), by) => self.invoke_native(by, native, arguments, depth).await,
+            (found @ (Some(Callable::Import(_)) | None), InvokedBy::Handler(reply)) => {
                 let key = match &found {
                     Some(Callable::Import(key)) => key,
                     _ => reference,
@@ -212,7 +212,7 @@ impl Session {
                 let Arguments::Trees(arguments) = arguments else { return };
                 self.call_import(reply, key, arguments, depth).await;
             }
-            (Some(Callable::Import(_)) | None, by @ CalledBy::Client(_)) => {
+            (Some(Callable::Import(_)) | None, by @ InvokedBy::Client(_)) => {
                 let error = ErrorObject::new(Kind::UnknownRef, format!("no function {reference}"));
                 self.reply(by, Err(error)).await;
             }
@@ -224,11 +224,11 @@ impl Session {
         self.engine.guest.export_schemas.borrow().get(&number).cloned()
     }
 
-    fn held_by(&self, holder: Holder, id: Option<&str>) -> Option<Callable> {
+    fn held_by(&self, holder: RefHolder, id: Option<&str>) -> Option<Callable> {
         self.engine.guest.functions.borrow().get(holder, id?.parse().ok()?)
     }
 
-    async fn invoke_native(&mut self, mut by: CalledBy, native: u64, arguments: Arguments, depth: u32) {
+    async fn invoke_native(&mut self, mut by: InvokedBy, native: u64, arguments: Arguments, depth: u32) {
         let arguments = match self.read_arguments(&mut by, arguments) {
             Ok(arguments) => arguments,
             Err(error) => return self.reply(by, Err(error)).await,
@@ -264,7 +264,7 @@ impl Session {
         let Some(invocation) = self.invocations.remove(&number) else {
             return;
         };
-        self.engine.guest.calls.borrow_mut().close_account(Owner::Invocation(number));
+        self.engine.guest.calls.borrow_mut().close_account(ChargedTo::Invocation(number));
         let started = Instant::now();
         let outcome = settled.outcome.and_then(|encoded| {
             check_result(invocation.schemas.as_deref(), &encoded)?;
@@ -273,11 +273,11 @@ impl Session {
         self.charge_check(None, started.elapsed());
         let internal = |error: serde_json::Error| ErrorObject::new(Kind::Internal, error.to_string());
         match invocation.by {
-            CalledBy::Client(requester) => {
+            InvokedBy::Client(requester) => {
                 let answer = outcome.and_then(|value| to_raw_value(&Given { value }).map_err(internal));
                 self.answer(&requester, answer).await;
             }
-            CalledBy::Handler(reply) => {
+            InvokedBy::Handler(reply) => {
                 // A handler that was cancelled does not want to know.
                 let _ = reply.reply_tx.send(outcome.and_then(|value| value.into_tree().map_err(internal)));
             }
@@ -286,7 +286,7 @@ impl Session {
 
     /// Ends a call into the script for a reason of ours.
     pub(crate) async fn stop_invocation(&mut self, number: u64, reason: Stop) {
-        let owner = Owner::Invocation(number);
+        let owner = ChargedTo::Invocation(number);
         self.watches.borrow_mut().retain(|watched| watched.owner != owner);
         self.abandon_calls_of(owner).await;
         let error = self.stop_error(reason, "the function was stopped");
@@ -308,8 +308,8 @@ impl Session {
             return;
         };
         let outcome = match &by {
-            CalledBy::Client(_) => outcome.and_then(|value| self.export_functions(value)),
-            CalledBy::Handler(_) => outcome,
+            InvokedBy::Client(_) => outcome.and_then(|value| self.export_functions(value)),
+            InvokedBy::Handler(_) => outcome,
         };
         self.reply(by, outcome).await;
     }
@@ -331,28 +331,28 @@ impl Session {
     fn export_key(&mut self, key: &str) -> Result<Value, ErrorObject> {
         let callable =
             if let Some(number) = key.strip_prefix("native:").and_then(|number| number.parse().ok()) {
-                Callable::Native(number)
-            } else if let Some(callable) = self.held_by(Holder::Host, key.strip_prefix("host:")) {
+                Callable::Handler(number)
+            } else if let Some(callable) = self.held_by(RefHolder::Handler, key.strip_prefix("host:")) {
                 callable
             } else {
                 Callable::Import(key.to_owned())
             };
-        match self.engine.guest.functions.borrow_mut().hand_out(Holder::Client, callable) {
+        match self.engine.guest.functions.borrow_mut().export(RefHolder::Client, callable) {
             Some(id) => Ok(Value::from(format!("f{id}"))),
             None => Err(ErrorObject::new(Kind::TooManyRefs, "too many live function references")),
         }
     }
 
-    async fn reply(&mut self, by: CalledBy, outcome: Result<Value, ErrorObject>) {
+    async fn reply(&mut self, by: InvokedBy, outcome: Result<Value, ErrorObject>) {
         match by {
-            CalledBy::Client(requester) => {
+            InvokedBy::Client(requester) => {
                 let answer = outcome.and_then(|value| {
                     to_raw_value(&ValueResult { value })
                         .map_err(|error| ErrorObject::new(Kind::Internal, error.to_string()))
                 });
                 self.answer(&requester, answer).await;
             }
-            CalledBy::Handler(reply) => {
+            InvokedBy::Handler(reply) => {
                 // A handler that was cancelled does not want to know.
                 let _ = reply.reply_tx.send(outcome);
             }
@@ -360,10 +360,10 @@ impl Session {
     }
 
     /// How many invokes an owner is inside of.
-    pub(crate) fn depth_of(&self, owner: Owner) -> u32 {
+    pub(crate) fn depth_of(&self, owner: ChargedTo) -> u32 {
         match owner {
-            Owner::Invocation(number) => self.invocations.get(&number).map_or(0, |call| call.depth),
-            Owner::Eval(_) | Owner::Nobody => 0,
+            ChargedTo::Invocation(number) => self.invocations.get(&number).map_or(0, |call| call.depth),
+            ChargedTo::Eval(_) | ChargedTo::Background => 0,
         }
     }
 

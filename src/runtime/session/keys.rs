@@ -9,7 +9,7 @@ use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::super::guest::{Callable, Holder};
+use super::super::guest::{Callable, RefHolder};
 use super::Session;
 use super::evals::Answer;
 use crate::protocol::methods::EvalParams;
@@ -149,7 +149,7 @@ impl Session {
     pub(crate) fn store_keyed(&mut self, key: &str, answer: &Answer, handed: &[String]) {
         let functions = handed.iter().filter_map(|reference| {
             let id = reference.strip_prefix('f')?.parse().ok()?;
-            let callable = self.engine.guest.functions.borrow().get(Holder::Client, id)?;
+            let callable = self.engine.guest.functions.borrow().get(RefHolder::Client, id)?;
             Some((reference.clone(), callable))
         });
         let functions = functions.collect();
@@ -165,7 +165,7 @@ impl Session {
     ) -> Answer {
         let mut renewed = HashMap::new();
         for (reference, callable) in functions {
-            let id = self.engine.guest.functions.borrow_mut().hand_out(Holder::Client, callable);
+            let id = self.engine.guest.functions.borrow_mut().export(RefHolder::Client, callable);
             let Some(id) = id else {
                 let handed: Vec<String> = renewed.into_values().collect();
                 self.take_back_functions(&handed);

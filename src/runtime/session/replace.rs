@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use super::super::context_pool::Need;
 use super::super::engine::Settled;
-use super::super::guest::{Callable, Holder, Owner};
+use super::super::guest::{Callable, ChargedTo, RefHolder};
 use super::super::meter::Stop;
 use super::super::source;
 use super::evals::Running;
@@ -52,7 +52,7 @@ impl Session {
         let declared = source::declared_names(&running.source.code);
         let is_lost = Rc::new(Cell::new(false));
         let action = Action::Recover { declared, is_lost: Rc::clone(&is_lost) };
-        let ready = Ready { owner: Owner::Nobody, depth: 0, action };
+        let ready = Ready { owner: ChargedTo::Background, depth: 0, action };
         let was_relieving = std::mem::replace(&mut self.relieving, true);
         Box::pin(self.perform(ready, None)).await;
         self.relieving = was_relieving;
@@ -63,7 +63,7 @@ impl Session {
             .with("sessionLost", true);
         let invocations: Vec<u64> = self.invocations.keys().copied().collect();
         for number in invocations {
-            let owner = Owner::Invocation(number);
+            let owner = ChargedTo::Invocation(number);
             self.abandon_calls_of(owner).await;
             let settled = Settled { owner, outcome: Err(lost.clone()), handed: Vec::new() };
             self.finish_invocation(number, settled).await;
@@ -83,7 +83,7 @@ impl Session {
         self.relieving = true;
         let is_lost = Rc::new(Cell::new(false));
         let action = Action::Recover { declared: Vec::new(), is_lost: Rc::clone(&is_lost) };
-        Box::pin(self.perform(Ready { owner: Owner::Nobody, depth: 0, action }, None)).await;
+        Box::pin(self.perform(Ready { owner: ChargedTo::Background, depth: 0, action }, None)).await;
         if is_lost.get() {
             self.cancel_everything(Stop::Memory).await;
             self.replace_engine().await;
@@ -133,9 +133,9 @@ impl Session {
         self.keys.drop_functions();
         drop(self.dispatcher.pending.take());
         let mut functions = self.engine.guest.functions.borrow_mut();
-        for holder in [Holder::Client, Holder::Host] {
+        for holder in [RefHolder::Client, RefHolder::Handler] {
             for callable in functions.take_all_of(holder) {
-                if let Callable::Native(number) = callable {
+                if let Callable::Handler(number) = callable {
                     self.dispatcher.host_functions.remove(number);
                 }
             }
