@@ -270,7 +270,7 @@ async fn subscribe(desk: Arc<Desk>, input: SubscribeInput, call: Call) -> Result
         let ended = desk.give_up(&place, &call.session.id);
         async move { Ok(json!(ended)) }
     });
-    Ok(call.provide("unsubscribe", unsubscribe))
+    Ok(call.export("unsubscribe", unsubscribe))
 }
 
 /// Tells the state of an agent of this session, or asks for that of any agent.

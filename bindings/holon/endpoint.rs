@@ -162,7 +162,7 @@ impl Desk {
         payload: Value,
         commands_tx: &mpsc::Sender<Command>,
     ) -> Result<Value, Status> {
-        let call_back = served.host_functions.provide("call", call_back(commands_tx.clone()));
+        let call_back = served.host_functions.export("call", call_back(commands_tx.clone()));
         let peer = json!({"name": self.name.as_deref(), "call": call_back});
         let request = json!({"payload": from_plain(payload), "peer": peer});
         match served.handler.call(vec![request], 0).await {

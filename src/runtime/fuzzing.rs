@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::engine::Engine;
-use super::guest::{Holder, Origin};
+use super::guest::{RefHolder, ValueSource};
 use super::source::{self, Options, Prepared, SourceError};
 use super::total::{MemoryTotal, Share};
 use super::value::{Text, Tree};
@@ -56,14 +56,14 @@ pub fn value(bytes: &[u8]) {
         return;
     };
     engine.enter(|ctx| {
-        let Ok(built) = engine.guest.decode(ctx, &value, Origin::Client) else { return };
-        let Ok(written) = engine.guest.encode::<Tree>(ctx, &built, Holder::Client, &mut Vec::new()) else {
+        let Ok(built) = engine.guest.decode(ctx, &value, ValueSource::Client) else { return };
+        let Ok(written) = engine.guest.encode::<Tree>(ctx, &built, RefHolder::Client, &mut Vec::new()) else {
             return;
         };
-        let text = engine.guest.encode::<Text>(ctx, &built, Holder::Client, &mut Vec::new());
+        let text = engine.guest.encode::<Text>(ctx, &built, RefHolder::Client, &mut Vec::new());
         let text = text.map(|text| serde_json::from_str::<Value>(text.get()));
         assert!(matches!(&text, Ok(Ok(text)) if *text == written), "{written} was sent as {text:?}");
-        let again = engine.guest.decode(ctx, &written, Origin::Client);
+        let again = engine.guest.decode(ctx, &written, ValueSource::Client);
         assert!(again.is_ok(), "{value} was written as {written}: {:?}", again.err());
     });
 }

@@ -3,7 +3,7 @@
 use rquickjs::{Array, Ctx, String as JsString, Value as JsValue};
 use serde_json::{Map, Value, json};
 
-use super::guest::{Guest, Holder, kit_function};
+use super::guest::{Guest, RefHolder, kit_function};
 use super::source::Positions;
 use super::value::Tree;
 use crate::catalog::search::closest;
@@ -146,7 +146,7 @@ impl Parts<'_> {
 
 fn cause<'js>(ctx: &Ctx<'js>, guest: &Guest, thrown: &Parts<'js>, depth: usize) -> Option<Value> {
     if let Some((code, data)) = &thrown.answer {
-        let data = guest.encode::<Tree>(ctx, data, Holder::Client, &mut Vec::new()).ok();
+        let data = guest.encode::<Tree>(ctx, data, RefHolder::Client, &mut Vec::new()).ok();
         let mut cause = Map::new();
         cause.insert("code".to_owned(), json!(code));
         cause.insert("message".to_owned(), json!(thrown.message));
@@ -157,7 +157,7 @@ fn cause<'js>(ctx: &Ctx<'js>, guest: &Guest, thrown: &Parts<'js>, depth: usize) 
     }
     let inner = thrown.cause.clone()?;
     if !inner.is_error() {
-        return guest.encode::<Tree>(ctx, &inner, Holder::Client, &mut Vec::new()).ok();
+        return guest.encode::<Tree>(ctx, &inner, RefHolder::Client, &mut Vec::new()).ok();
     }
     let inner = parts(ctx, guest, inner).ok()?;
     let mut fields = json!({"name": inner.name, "message": inner.message, "stack": inner.stack});

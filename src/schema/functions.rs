@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::protocol::declaration::pointer_to;
+use crate::protocol::fn_values;
 
 use super::{Schema, SchemaBudget, SchemaError, SchemaSource, SchemaWarning};
 
@@ -116,7 +117,7 @@ impl FunctionParam {
     /// The reference that stands at this place of a value.
     pub fn reference<'a>(&self, value: &'a Value) -> Option<&'a str> {
         let place = self.path.iter().try_fold(value, |value, key| value.get(key))?;
-        super::fn_refs::id_at(place)
+        fn_values::id_of(place)
     }
 }
 

@@ -130,7 +130,7 @@ async fn each(input: Value, call: Call) -> Result<Value, BindingError> {
 /// Gives a function away that counts its calls.
 async fn make_counter(_input: Value, call: Call) -> Result<Value, BindingError> {
     let count = Arc::new(Mutex::new(0_u64));
-    Ok(call.provide(
+    Ok(call.export(
         "next",
         handler(move |_, _| {
             let mut count = count.lock();

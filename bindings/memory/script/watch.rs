@@ -32,7 +32,7 @@ impl Scripts {
         let sync = self.peers.ask(input.place.peer.as_deref(), ask).await.map_err(told)?;
         let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
         tokio::spawn(deliver(mailbox, on_sync, watch, stop.clone(), ended.clone()));
-        let unwatch = call.provide("unwatch", ending(stop, ended));
+        let unwatch = call.export("unwatch", ending(stop, ended));
         Ok(json!({"sync": sync.to_plain(), "unwatch": unwatch}))
     }
 

@@ -28,8 +28,8 @@ async fn echo(input: Value, call: Call) -> Result<Value, BindingError> {
     let back = call.function(&input["back"]).ok_or_else(|| BindingError::new("no function"))?;
     let said = back.call(vec![json!("hi")], call.depth).await?;
     let asked = call.invoke("ask", json!({"n": 1})).await?;
-    let own = call
-        .provide("double", handler(|arguments, _| async move { Ok(json!([arguments[0], arguments[0]])) }));
+    let own =
+        call.export("double", handler(|arguments, _| async move { Ok(json!([arguments[0], arguments[0]])) }));
     Ok(json!({"said": said, "asked": asked, "own": own, "back": input["back"]}))
 }
 

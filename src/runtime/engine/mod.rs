@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use rquickjs::{Context, Ctx, Function, Object, Persistent, Promise, Runtime, Value as JsValue};
 
-use super::guest::{self, Dispatch, Guest, Holder, Owner, Root, kit_function};
+use super::guest::{self, ChargedTo, Dispatch, Guest, RefHolder, Root, kit_function};
 use super::heap::{Heap, Used};
 use super::poll_counter::PollCounter;
 use super::prelude;
@@ -21,6 +21,7 @@ use super::thrown::SourceMap;
 use super::total::Share;
 use super::value::Encoded;
 use crate::limits::Limits;
+use crate::protocol::fn_ref::FnRef;
 use crate::rpc::{ErrorObject, Kind};
 
 pub(crate) use start::{Arguments, Started};
@@ -41,12 +42,12 @@ pub(crate) enum EngineError {
 
 /// Something whose promise is awaited on behalf of somebody outside.
 pub(crate) struct Watched {
-    pub(crate) owner: Owner,
+    pub(crate) owner: ChargedTo,
     pub(crate) promise: Root,
     pub(crate) name: String,
     pub(crate) positions: Positions,
-    /// For whom functions in the value are handed out.
-    pub(crate) holder: Holder,
+    /// To whom functions in the value are exported.
+    pub(crate) holder: RefHolder,
 }
 
 impl Watched {
@@ -67,10 +68,10 @@ pub(crate) enum Look {
 
 /// How something watched ended.
 pub(crate) struct Settled {
-    pub(crate) owner: Owner,
+    pub(crate) owner: ChargedTo,
     pub(crate) outcome: Result<Encoded, ErrorObject>,
     /// The functions in the value that a handler now holds.
-    pub(crate) handed: Vec<String>,
+    pub(crate) exported: Vec<FnRef>,
 }
 
 /// The code of an eval and what belongs to it.

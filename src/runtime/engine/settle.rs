@@ -3,7 +3,7 @@
 use rquickjs::promise::PromiseState;
 use rquickjs::{Ctx, Object, Promise, Value as JsValue};
 
-use super::super::guest::{CallAnswer, Holder, Owner, Settlers};
+use super::super::guest::{CallAnswer, ChargedTo, RefHolder, Settlers};
 use super::super::source;
 use super::super::thrown::{self, SourceMap};
 use super::super::value::{EncodeError, Encoded, Fault, Text, Tree};
@@ -73,28 +73,28 @@ impl Engine {
                 Err(self.failure(ctx, error, &watched.map()))
             }
         };
-        Look::Over(Settled { owner: watched.owner, outcome, handed: Vec::new() })
+        Look::Over(Settled { owner: watched.owner, outcome, exported: Vec::new() })
     }
 
     /// The end of something that gave this value. The client gets it as text, a handler as a tree.
     pub(super) fn settled<'js>(
         &self,
         ctx: &Ctx<'js>,
-        owner: Owner,
+        owner: ChargedTo,
         value: &JsValue<'js>,
-        holder: Holder,
+        holder: RefHolder,
     ) -> Settled {
-        let (guest, mut handed) = (&self.guest, Vec::new());
+        let (guest, mut exported) = (&self.guest, Vec::new());
         let encoded = match (owner, holder) {
-            (Owner::Eval(_), _) | (Owner::Invocation(_), Holder::Client) => {
-                guest.encode::<Text>(ctx, value, holder, &mut handed).map(Encoded::Text)
+            (ChargedTo::Eval(_), _) | (ChargedTo::Invocation(_), RefHolder::Client) => {
+                guest.encode::<Text>(ctx, value, holder, &mut exported).map(Encoded::Text)
             }
-            (Owner::Invocation(_), Holder::Host) | (Owner::Nobody, _) => {
-                guest.encode::<Tree>(ctx, value, holder, &mut handed).map(Encoded::Tree)
+            (ChargedTo::Invocation(_), RefHolder::Handler) | (ChargedTo::Background, _) => {
+                guest.encode::<Tree>(ctx, value, holder, &mut exported).map(Encoded::Tree)
             }
         };
         let outcome = encoded.map_err(|error| encode_failure(&error, &guest.limits));
-        Settled { owner, outcome, handed }
+        Settled { owner, outcome, exported }
     }
 
     /// A promise of `{value}`, which is what an eval gives.

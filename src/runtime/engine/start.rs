@@ -7,7 +7,7 @@ use rquickjs::atom::PredefinedAtom;
 use rquickjs::{Ctx, Function, Object, Value as JsValue};
 use serde_json::Value;
 
-use super::super::guest::{Holder, Origin, Owner, Root};
+use super::super::guest::{ChargedTo, RefHolder, Root, ValueSource};
 use super::super::script::{Code, Refusal, Script};
 use super::super::source::{self, Positions, Prepared};
 use super::super::thrown::SourceMap;
@@ -46,12 +46,12 @@ impl Engine {
     pub(crate) fn start_eval(
         &self,
         ctx: &Ctx<'_>,
-        owner: Owner,
+        owner: ChargedTo,
         source: &Source,
     ) -> Result<Started, ErrorObject> {
         self.drop_shadows(ctx);
         if let Some(value) = self.read_data(ctx, &source.code) {
-            return Ok(Started::Over(self.settled(ctx, owner, &value, Holder::Client)));
+            return Ok(Started::Over(self.settled(ctx, owner, &value, RefHolder::Client)));
         }
         let is_binding = |name: &str| self.is_binding(name);
         let options = source::Options { fresh: source.fresh, is_binding: &is_binding };
@@ -69,14 +69,14 @@ impl Engine {
         } else if value.is_promise() {
             self.wrap(ctx, value).map_err(|error| self.failure(ctx, error, &map))?
         } else {
-            return Ok(Started::Over(self.settled(ctx, owner, &value, Holder::Client)));
+            return Ok(Started::Over(self.settled(ctx, owner, &value, RefHolder::Client)));
         };
         Ok(Started::Waiting(Watched {
             owner,
             promise: self.hold(ctx, promise)?,
             name: source.name.clone(),
             positions,
-            holder: Holder::Client,
+            holder: RefHolder::Client,
         }))
     }
 
@@ -151,15 +151,15 @@ impl Engine {
     pub(crate) fn start_call(
         &self,
         ctx: &Ctx<'_>,
-        owner: Owner,
+        owner: ChargedTo,
         function: &Root,
         arguments: &Arguments,
-        (origin, holder): (Origin, Holder),
+        (source, holder): (ValueSource, RefHolder),
     ) -> Result<Started, ErrorObject> {
         let failed = |_| ErrorObject::new(Kind::Internal, "the function is not of this session");
         let function: Function<'_> = function.get(ctx).map_err(failed)?;
         let decoded = self
-            .decode_arguments(ctx, arguments, origin)
+            .decode_arguments(ctx, arguments, source)
             .map_err(|error| error.into_object(Kind::InvalidParams))?;
         let mut list = rquickjs::function::Args::new(ctx.clone(), decoded.len());
         for argument in decoded {
@@ -184,21 +184,21 @@ impl Engine {
         &self,
         ctx: &Ctx<'js>,
         arguments: &Arguments,
-        origin: Origin,
+        source: ValueSource,
     ) -> Result<Vec<JsValue<'js>>, DecodeError> {
         match arguments {
             Arguments::Trees(trees) => {
                 let decode = |(index, tree): (usize, &Value)| {
-                    self.guest.decode(ctx, tree, origin).map_err(|error| error.inside(&index.to_string()))
+                    self.guest.decode(ctx, tree, source).map_err(|error| error.inside(&index.to_string()))
                 };
                 trees.iter().enumerate().map(decode).collect()
             }
             Arguments::Text(RawPayload::Input(text)) => {
-                let decoded = self.guest.decode_text(ctx, text.get(), origin);
+                let decoded = self.guest.decode_text(ctx, text.get(), source);
                 decoded.map(|argument| vec![argument]).map_err(|error| error.inside("input"))
             }
             Arguments::Text(RawPayload::Args(list)) => {
-                let decoded = self.guest.decode_list(ctx, list.get(), origin);
+                let decoded = self.guest.decode_list(ctx, list.get(), source);
                 decoded.map_err(|error| error.inside("args"))
             }
         }

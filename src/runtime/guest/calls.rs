@@ -7,19 +7,20 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::super::total::Claim;
-use super::{Origin, Owner};
+use super::{ChargedTo, ValueSource};
+use crate::protocol::fn_ref::FnRef;
 use crate::protocol::methods::Payload;
 use crate::rpc::ErrorObject;
 
 /// Where a call of the script goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum CallTarget {
     /// The binding of the server with that number.
     Server(u32),
     /// A binding of the client.
     Client(String),
     /// A function of the client or of a handler.
-    Import(String),
+    Import(FnRef),
 }
 
 /// What a call gave.
@@ -32,20 +33,20 @@ pub(crate) enum CallValue {
 }
 
 /// The answer to a call, and who gave it.
-pub(crate) type CallAnswer = (Result<CallValue, ErrorObject>, Origin);
+pub(crate) type CallAnswer = (Result<CallValue, ErrorObject>, ValueSource);
 
 /// Takes a call that the script makes; an answer that is there at once spares the way round.
-pub(crate) type Dispatch = dyn Fn(Asked) -> Option<CallAnswer>;
+pub(crate) type Dispatch = dyn Fn(CallRequest) -> Option<CallAnswer>;
 
 /// A call that the script makes.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct CallRequest {
     pub(crate) call: u64,
-    pub(crate) reach: Reach,
+    pub(crate) target: CallTarget,
     pub(crate) payload: Payload,
-    pub(crate) owner: Owner,
+    pub(crate) owner: ChargedTo,
     /// The functions in the payload that a handler now holds.
-    pub(crate) functions: Vec<String>,
+    pub(crate) functions: Vec<FnRef>,
 }
 
 /// The two ends of a promise.
@@ -68,12 +69,12 @@ pub(crate) struct Calls {
     /// What the payloads of these take in memory.
     waiting_bytes: usize,
     /// How many calls each owner has made. Few have: a tree finds one of them faster than a hash is computed.
-    made: BTreeMap<Owner, u64>,
+    made: BTreeMap<ChargedTo, u64>,
 }
 
 impl Calls {
     /// Counts a call of `owner` and gives it a number; `None` when it has made `calls_max` already.
-    pub(crate) fn number(&mut self, owner: Owner, calls_max: u64) -> Option<u64> {
+    pub(crate) fn number(&mut self, owner: ChargedTo, calls_max: u64) -> Option<u64> {
         let made = self.made.entry(owner).or_default();
         *made += 1;
         if *made > calls_max {
@@ -90,14 +91,14 @@ impl Calls {
     }
 
     /// How many calls an owner has made.
-    pub(crate) fn made_by(&self, owner: Owner) -> u64 {
+    pub(crate) fn made_by(&self, owner: ChargedTo) -> u64 {
         self.made.get(&owner).copied().unwrap_or_default()
     }
 
     /// The owner is over; what floats from here on has a budget of its own.
-    pub(crate) fn close_account(&mut self, owner: Owner) {
+    pub(crate) fn close_account(&mut self, owner: ChargedTo) {
         self.made.remove(&owner);
-        self.made.remove(&Owner::Nobody);
+        self.made.remove(&ChargedTo::Background);
     }
 
     /// Goes on with the numbers where another table stopped, so that a late answer finds nobody.

@@ -25,34 +25,36 @@ use super::meter::Meter;
 use super::total::MemoryTotal;
 use crate::catalog::Catalog;
 use crate::limits::Limits;
-use crate::schema::{FunctionSchemas, SchemaBudget};
+use crate::protocol::fn_ref::FnRef;
+use crate::protocol::references::Imports;
+use crate::schema::SchemaBudget;
+use crate::schema::{FunctionParam, FunctionSchemas};
 
-pub(crate) use calls::{Asked, CallAnswer, CallValue, Calls, Dispatch, Reach, Settlers};
+pub(crate) use calls::{CallAnswer, CallRequest, CallTarget, CallValue, Calls, Dispatch, Settlers};
 pub(crate) use console::{Console, ConsoleLine};
-pub(crate) use exchange::function_number;
-pub(crate) use functions::{Callable, Functions, Holder};
+pub(crate) use functions::{Callable, Functions, RefHolder};
 pub(crate) use host::{install, kit_function};
 pub(crate) use roots::{Root, Roots};
 pub(crate) use timers::Timers;
 
-/// For whom JavaScript runs, so that each pays for its own calls and has its own console lines.
+/// What JavaScript that runs, a call or a timer is charged to: each has its own budget and its own console lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Owner {
+pub(crate) enum ChargedTo {
     /// The eval of that number.
     Eval(u64),
     /// A call into a function of the script.
     Invocation(u64),
     /// Jobs and timers whose eval is over.
-    Nobody,
+    Background,
 }
 
 /// Whose references are meant by `$fn` in a value that comes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum ValueSource {
     /// The client of the current connection.
     Client,
-    /// A handler, which names functions by the session's own keys.
-    Host,
+    /// A handler, which names functions as the session does.
+    Handler,
 }
 
 /// Unhandled rejections that are kept until they are reported.
@@ -68,23 +70,17 @@ pub(crate) struct Guest {
     pub(crate) timers: RefCell<Timers>,
     pub(crate) calls: RefCell<Calls>,
     pub(crate) functions: RefCell<Functions>,
-    /// Functions of the client or of handlers that the script holds, with how often each was received.
-    pub(crate) imports: RefCell<HashMap<String, u64>>,
-    /// What those say they take and give.
-    pub(crate) import_schemas: RefCell<HashMap<String, Arc<FunctionSchemas>>>,
-    /// What functions of the script that were handed out are to take and give.
-    pub(crate) export_schemas: RefCell<HashMap<u64, Arc<FunctionSchemas>>>,
+    /// Functions of the client or of handlers that the script holds, with what they declare to take and return.
+    pub(crate) imports: RefCell<Imports<FnRef, Option<Arc<FunctionSchemas>>>>,
     /// What the schemas of the client's functions are charged to.
     pub(crate) schema_budget: RefCell<SchemaBudget>,
     /// Of these, the ones that the collector dropped, with how often they were received.
-    pub(crate) dropped: RefCell<Vec<(String, u64)>>,
+    pub(crate) dropped: RefCell<Vec<(FnRef, u64)>>,
     /// The number of the connection, which keeps the references of different ones apart.
     pub(crate) attachment: Cell<u64>,
-    /// The server's bindings as the scripts see them, until the next eval begins.
-    pub(crate) server_catalog: RefCell<Arc<Catalog>>,
-    /// The bindings of the client. One that has the name of a server binding hides that.
-    pub(crate) client_catalog: RefCell<Arc<Catalog>>,
-    pub(crate) owner: Cell<Owner>,
+    /// The client's bindings, and where typed functions stand in their inputs.
+    pub(crate) client_bindings: RefCell<HashMap<String, Vec<FunctionParam>>>,
+    pub(crate) owner: Cell<ChargedTo>,
     /// Whether a script has put something in the place of a binding.
     pub(crate) has_shadows: Cell<bool>,
     /// Where calls of the script go.
@@ -112,15 +108,12 @@ impl Guest {
             timers: RefCell::new(Timers::new(limits.timers_max)),
             calls: RefCell::new(Calls::default()),
             functions: RefCell::new(Functions::new(limits.references_max)),
-            imports: RefCell::default(),
-            import_schemas: RefCell::default(),
-            export_schemas: RefCell::default(),
+            imports: RefCell::new(Imports::new(limits.references_max)),
             schema_budget: RefCell::new(SchemaBudget::new(0)),
             dropped: RefCell::default(),
             attachment: Cell::new(0),
-            server_catalog: RefCell::default(),
-            client_catalog: RefCell::default(),
-            owner: Cell::new(Owner::Nobody),
+            client_bindings: RefCell::default(),
+            owner: Cell::new(ChargedTo::Background),
             has_shadows: Cell::new(false),
             dispatch: RefCell::new(None),
             roots: Rc::default(),
@@ -154,21 +147,16 @@ impl Guest {
 
     /// The connection is over: its functions can no longer be called, so that their schemas go.
     pub(crate) fn drop_client_schemas(&self) {
-        self.import_schemas.take();
-        self.client_catalog.take();
-        self.drop_stale_schemas();
-    }
-
-    /// Drops the schemas of functions of the script that are not held any more.
-    fn drop_stale_schemas(&self) {
-        let functions = self.functions.borrow();
-        self.export_schemas.borrow_mut().retain(|id, _| functions.holds(*id));
+        self.imports.borrow_mut().payloads_mut().for_each(|schemas| *schemas = None);
+        self.client_bindings.take();
     }
 
     /// How many functions are known across the border, both ways.
     pub(crate) fn references(&self) -> usize {
         let functions = self.functions.borrow();
-        functions.held_by(Holder::Client) + functions.held_by(Holder::Host) + self.imports.borrow().len()
+        functions.held_by(RefHolder::Client)
+            + functions.held_by(RefHolder::Handler)
+            + self.imports.borrow().len()
     }
 
     /// Lets go of everything that lives in the context, which is about to be freed.
@@ -180,3 +168,6 @@ impl Guest {
         self.kit.take();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,5 @@
 //! The calls that a script makes: of bindings, and of functions that it was given.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use rquickjs::{Ctx, Function, Object, Persistent, Promise, Value as JsValue};
@@ -8,8 +7,11 @@ use serde_json::{Value, json};
 
 use super::super::total::Claim;
 use super::super::value::{EncodeError, Fault, Tree};
-use super::exchange::function_number;
-use super::{Asked, CallAnswer, CallValue, Guest, Holder, Origin, Owner, Reach, Settlers, kit_function};
+use super::{
+    CallAnswer, CallRequest, CallTarget, CallValue, ChargedTo, Guest, RefHolder, Settlers, ValueSource,
+    kit_function,
+};
+use crate::protocol::fn_ref::FnRef;
 use crate::protocol::methods::Payload;
 use crate::rpc::{ErrorObject, Kind};
 
@@ -27,17 +29,17 @@ impl Guest {
         input: &JsValue<'js>,
     ) -> rquickjs::Result<Promise<'js>> {
         let (promise, resolve, reject) = ctx.promise()?;
-        let (reach, holder) = match key.as_int().and_then(|number| u32::try_from(number).ok()) {
-            Some(number) => (Reach::Server(number), Holder::Host),
-            None => (Reach::Client(key.get()?), Holder::Client),
+        let (target, holder) = match key.as_int().and_then(|number| u32::try_from(number).ok()) {
+            Some(number) => (CallTarget::Server(number), RefHolder::Handler),
+            None => (CallTarget::Client(key.get()?), RefHolder::Client),
         };
         if self.refuses_calls(ctx, &reject)? {
             return Ok(promise);
         }
-        let mut handed = Vec::new();
+        let mut exported = Vec::new();
         let payload = match count {
             0 => Ok(json!({})),
-            1 => self.encode::<Tree>(ctx, input, holder, &mut handed),
+            1 => self.encode::<Tree>(ctx, input, holder, &mut exported),
             _ => {
                 let wrong: JsValue<'js> = kit_function(&self.kit(ctx)?, "tooManyArguments")?.call(())?;
                 reject.call::<_, ()>((wrong,))?;
@@ -46,9 +48,9 @@ impl Guest {
         };
         match payload {
             Ok(input) => {
-                self.note_params(&reach, &input);
+                self.note_schemas(&target, &input);
                 let ends = (resolve, reject);
-                self.open_call(ctx, ends, reach, Payload::Input(input), handed)?;
+                self.open_call(ctx, ends, target, Payload::Input(input), exported)?;
             }
             Err(error) => self.reject_unencodable(ctx, &reject, &error)?,
         }
@@ -59,20 +61,23 @@ impl Guest {
     pub(super) fn call_import<'js>(
         &self,
         ctx: &Ctx<'js>,
-        key: String,
+        key: FnRef,
         arguments: &Object<'js>,
     ) -> rquickjs::Result<Promise<'js>> {
         let (promise, resolve, reject) = ctx.promise()?;
-        let holder = if key.starts_with("native:") { Holder::Host } else { Holder::Client };
+        let holder = match key {
+            FnRef::Handler(_) => RefHolder::Handler,
+            FnRef::Script(_) | FnRef::Client { .. } => RefHolder::Client,
+        };
         if self.refuses_calls(ctx, &reject)? {
             return Ok(promise);
         }
-        let mut handed = Vec::new();
+        let mut exported = Vec::new();
         let mut encoded = Vec::new();
         let count: u32 = arguments.get("length")?;
         for index in 0..count {
             let argument: JsValue<'js> = arguments.get(index)?;
-            match self.encode::<Tree>(ctx, &argument, holder, &mut handed) {
+            match self.encode::<Tree>(ctx, &argument, holder, &mut exported) {
                 Ok(value) => encoded.push(value),
                 Err(error) => {
                     self.reject_unencodable(ctx, &reject, &error)?;
@@ -84,7 +89,7 @@ impl Guest {
             Ok([input]) => Payload::Input(input),
             Err(arguments) => Payload::Args(arguments),
         };
-        self.open_call(ctx, (resolve, reject), Reach::Import(key), payload, handed)?;
+        self.open_call(ctx, (resolve, reject), CallTarget::Import(key), payload, exported)?;
         Ok(promise)
     }
 
@@ -94,21 +99,21 @@ impl Guest {
         &self,
         ctx: &Ctx<'js>,
         (resolve, reject): (Function<'js>, Function<'js>),
-        reach: Reach,
+        target: CallTarget,
         payload: Payload,
-        functions: Vec<String>,
+        functions: Vec<FnRef>,
     ) -> rquickjs::Result<()> {
         let owner = self.owner.get();
-        if owner == Owner::Nobody && !self.limits.floating_calls {
+        if owner == ChargedTo::Background && !self.limits.floating_calls {
             let error = ErrorObject::new(Kind::Cancelled, "the eval that made this call is over");
-            return self.reject(ctx, &reject, &error, Origin::Host, None);
+            return self.reject(ctx, &reject, &error, ValueSource::Handler, None);
         }
         let calls_max = self.limits.calls_per_eval_max;
         let call = self.calls.borrow_mut().number(owner, calls_max);
         let Some(call) = call else {
             let error =
                 ErrorObject::new(Kind::TooManyCalls, format!("an eval may make {calls_max} binding calls"));
-            return self.reject(ctx, &reject, &error, Origin::Host, None);
+            return self.reject(ctx, &reject, &error, ValueSource::Handler, None);
         };
         let payload_bytes = payload.tree_bytes();
         if payload_bytes > self.limits.calls_bytes_max {
@@ -127,13 +132,14 @@ impl Guest {
                 None => {
                     let message = "the memory for sessions is used up";
                     let error = ErrorObject::new(Kind::MemoryLimit, message);
-                    return self.reject(ctx, &reject, &error, Origin::Host, None);
+                    return self.reject(ctx, &reject, &error, ValueSource::Handler, None);
                 }
             },
             false => None,
         };
         let dispatch = self.dispatch.borrow().clone();
-        let answer = dispatch.and_then(|dispatch| dispatch(Asked { call, reach, payload, owner, functions }));
+        let answer =
+            dispatch.and_then(|dispatch| dispatch(CallRequest { call, target, payload, owner, functions }));
         if let Some(answer) = answer {
             return self.settle(ctx, &resolve, &reject, answer, None);
         }
@@ -164,7 +170,7 @@ impl Guest {
     fn reject_crowded<'js>(&self, ctx: &Ctx<'js>, reject: &Function<'js>) -> rquickjs::Result<()> {
         let message = format!("the calls in flight hold more than {} bytes", self.limits.calls_bytes_max);
         let error = ErrorObject::new(Kind::TooManyCalls, message);
-        self.reject(ctx, reject, &error, Origin::Host, None)
+        self.reject(ctx, reject, &error, ValueSource::Handler, None)
     }
 
     /// Gives an answer to the script. Without a stack, an error gets the one of the call that is being made.
@@ -173,19 +179,19 @@ impl Guest {
         ctx: &Ctx<'js>,
         resolve: &Function<'js>,
         reject: &Function<'js>,
-        (outcome, origin): CallAnswer,
+        (outcome, source): CallAnswer,
         stack: Option<&str>,
     ) -> rquickjs::Result<()> {
         let decoded = outcome.and_then(|value| {
             let decoded = match value {
-                CallValue::Tree(value) => self.decode(ctx, &value, origin),
-                CallValue::Text(text) => self.decode_text(ctx, text.get(), origin),
+                CallValue::Tree(value) => self.decode(ctx, &value, source),
+                CallValue::Text(text) => self.decode_text(ctx, text.get(), source),
             };
             decoded.map_err(|error| error.into_object(Kind::InvalidOutput))
         });
         match decoded {
             Ok(value) => resolve.call((value,)),
-            Err(error) => self.reject(ctx, reject, &error, origin, stack),
+            Err(error) => self.reject(ctx, reject, &error, source, stack),
         }
     }
 
@@ -194,10 +200,10 @@ impl Guest {
         ctx: &Ctx<'js>,
         reject: &Function<'js>,
         error: &ErrorObject,
-        origin: Origin,
+        source: ValueSource,
         stack: Option<&str>,
     ) -> rquickjs::Result<()> {
-        let thrown = self.thrown_from(ctx, error, origin, stack)?;
+        let thrown = self.thrown_from(ctx, error, source, stack)?;
         reject.call((thrown,))
     }
 
@@ -221,7 +227,7 @@ impl Guest {
             Fault::TooManyRefs => ErrorObject::new(Kind::TooManyRefs, "too many live function references"),
             Fault::Stopped => return Ok(()),
         };
-        self.reject(ctx, reject, &object, Origin::Host, None)
+        self.reject(ctx, reject, &object, ValueSource::Handler, None)
     }
 
     /// The `Error` that a script catches for a failed call.
@@ -229,12 +235,12 @@ impl Guest {
         &self,
         ctx: &Ctx<'js>,
         error: &ErrorObject,
-        origin: Origin,
+        source: ValueSource,
         stack: Option<&str>,
     ) -> rquickjs::Result<JsValue<'js>> {
         let make = kit_function(&self.kit(ctx)?, "makeBindingError")?;
         let data = match &error.data {
-            Some(data) => self.decode(ctx, data, origin).unwrap_or_else(|_| JsValue::new_null(ctx.clone())),
+            Some(data) => self.decode(ctx, data, source).unwrap_or_else(|_| JsValue::new_null(ctx.clone())),
             None => JsValue::new_undefined(ctx.clone()),
         };
         #[allow(clippy::cast_precision_loss)]
@@ -243,20 +249,24 @@ impl Guest {
         make.call((name, error.message.as_str(), code, data, stack))
     }
 
-    /// The binding that a function goes to may say what it is to take and give.
-    fn note_params(&self, reach: &Reach, input: &Value) {
-        if self.export_schemas.borrow().len() >= 2 * self.limits.references_max {
-            self.drop_stale_schemas();
-        }
-        let (server, client) = (self.server_catalog.borrow(), self.client_catalog.borrow());
-        let entry = match reach {
-            Reach::Server(number) => server.at(*number),
-            Reach::Client(name) => client.get(name),
-            Reach::Import(_) => None,
+    /// The binding that a function goes to may declare what it is to take and return.
+    fn note_schemas(&self, target: &CallTarget, input: &Value) {
+        let client = self.client_bindings.borrow();
+        let (params, holder) = match target {
+            CallTarget::Server(number) => match self.registry.at(*number) {
+                Some(binding) => (binding.function_params.as_slice(), RefHolder::Handler),
+                None => return,
+            },
+            CallTarget::Client(name) => match client.get(name) {
+                Some(params) => (params.as_slice(), RefHolder::Client),
+                None => return,
+            },
+            CallTarget::Import(_) => return,
         };
-        for param in entry.map(|entry| entry.params.as_slice()).unwrap_or_default() {
-            if let Some(id) = param.reference(input).and_then(function_number) {
-                self.export_schemas.borrow_mut().insert(id, Arc::clone(&param.schemas));
+        for param in params {
+            let function = param.reference(input).and_then(|id| id.parse::<FnRef>().ok());
+            if let Some(id) = function.and_then(|function| function.script_number()) {
+                self.functions.borrow_mut().set_schemas(holder, id, &param.schemas);
             }
         }
     }

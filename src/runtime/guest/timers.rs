@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::time::Instant;
 
-use super::Owner;
+use super::ChargedTo;
 
 /// The heap may hold this many dead timers before it is rebuilt.
 const DEAD_KEPT_MAX: usize = 1024;
@@ -16,7 +16,7 @@ const DEAD_KEPT_MAX: usize = 1024;
 pub(crate) struct Timers {
     heap: BinaryHeap<Reverse<(Instant, u64, u64)>>,
     /// By timer: its entry in the heap, and for whom it was set.
-    live: HashMap<u64, (u64, Owner)>,
+    live: HashMap<u64, (u64, ChargedTo)>,
     entries: u64,
     live_max: usize,
 }
@@ -28,7 +28,7 @@ impl Timers {
     }
 
     /// Sets a timer; `false` when there are too many.
-    pub(crate) fn set(&mut self, timer: u64, at: Instant, owner: Owner) -> bool {
+    pub(crate) fn set(&mut self, timer: u64, at: Instant, owner: ChargedTo) -> bool {
         if self.live.len() >= self.live_max && !self.live.contains_key(&timer) {
             return false;
         }
@@ -56,7 +56,7 @@ impl Timers {
     }
 
     /// Takes one whose time has come.
-    pub(crate) fn take_due(&mut self, now: Instant) -> Option<(u64, Owner)> {
+    pub(crate) fn take_due(&mut self, now: Instant) -> Option<(u64, ChargedTo)> {
         if self.next_at()? > now {
             return None;
         }
@@ -88,11 +88,11 @@ mod tests {
     fn timers_fire_in_order_of_time_then_of_setting() {
         let mut timers = Timers::new(10);
         let now = Instant::now();
-        assert!(timers.set(1, now + Duration::from_millis(5), Owner::Nobody));
-        assert!(timers.set(2, now, Owner::Nobody));
-        assert!(timers.set(3, now, Owner::Nobody));
-        assert_eq!(timers.take_due(now), Some((2, Owner::Nobody)));
-        assert_eq!(timers.take_due(now), Some((3, Owner::Nobody)));
+        assert!(timers.set(1, now + Duration::from_millis(5), ChargedTo::Background));
+        assert!(timers.set(2, now, ChargedTo::Background));
+        assert!(timers.set(3, now, ChargedTo::Background));
+        assert_eq!(timers.take_due(now), Some((2, ChargedTo::Background)));
+        assert_eq!(timers.take_due(now), Some((3, ChargedTo::Background)));
         assert_eq!(timers.take_due(now), None);
         assert_eq!(timers.next_at(), Some(now + Duration::from_millis(5)));
     }
@@ -101,11 +101,11 @@ mod tests {
     fn a_cleared_timer_never_fires_and_makes_room() {
         let mut timers = Timers::new(1);
         let now = Instant::now();
-        assert!(timers.set(1, now, Owner::Nobody));
-        assert!(!timers.set(2, now, Owner::Nobody));
+        assert!(timers.set(1, now, ChargedTo::Background));
+        assert!(!timers.set(2, now, ChargedTo::Background));
         timers.clear(1);
-        assert!(timers.set(2, now, Owner::Nobody));
-        assert_eq!(timers.take_due(now), Some((2, Owner::Nobody)));
+        assert!(timers.set(2, now, ChargedTo::Background));
+        assert_eq!(timers.take_due(now), Some((2, ChargedTo::Background)));
         assert_eq!(timers.take_due(now), None);
     }
 
@@ -114,7 +114,7 @@ mod tests {
         let mut timers = Timers::new(10);
         let later = Instant::now() + Duration::from_secs(60);
         for timer in 0..100_000 {
-            assert!(timers.set(timer, later, Owner::Nobody));
+            assert!(timers.set(timer, later, ChargedTo::Background));
             timers.clear(timer);
         }
         assert!(timers.heap.len() <= DEAD_KEPT_MAX + 1);

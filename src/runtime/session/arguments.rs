@@ -8,9 +8,8 @@ use serde_json::value::RawValue;
 use super::super::engine::Arguments;
 use super::super::value::Encoded;
 use super::Session;
-use super::invokes::CalledBy;
-use crate::binding::tags;
-use crate::catalog::check::{Direction, check_value};
+use super::invokes::InvokedBy;
+use crate::binding::{invalid, tags};
 use crate::observe;
 use crate::protocol::methods::{Payload, RawPayload};
 use crate::protocol::shape::Shape;
@@ -24,7 +23,7 @@ impl Session {
     /// Makes values of what the client sent, for a handler: the client is charged for what they take in memory.
     pub(super) fn read_arguments(
         &self,
-        by: &mut CalledBy,
+        by: &mut InvokedBy,
         arguments: Arguments,
     ) -> Result<Vec<Value>, ErrorObject> {
         let payload = match arguments {
@@ -36,7 +35,7 @@ impl Session {
             let message = format!("the input takes more than {max} bytes in memory");
             return Err(ErrorObject::new(Kind::InvalidParams, message));
         }
-        if let CalledBy::Client(requester) = by
+        if let InvokedBy::Client(requester) = by
             && !requester.charge.try_grow(bytes)
         {
             observe::refused("bytes-in-flight");
@@ -58,7 +57,7 @@ impl Session {
         reference: &str,
         arguments: &Arguments,
     ) -> Option<ErrorObject> {
-        let schema = Some(schemas?.input.as_ref()?);
+        let schema = schemas?.input.as_ref()?;
         let parsed;
         let arguments = match arguments {
             Arguments::Trees(trees) => trees,
@@ -71,7 +70,8 @@ impl Session {
             },
         };
         let [argument] = arguments.as_slice() else { return None };
-        check_value(Direction::Input, reference, schema, argument).err()
+        let error = schema.check(argument).err()?;
+        Some(invalid(Kind::InvalidInput, reference, "input", &error))
     }
 
     /// Makes values of arguments for the time of a check, and refuses malformed tags in them.
@@ -107,18 +107,14 @@ pub(super) struct Given {
 
 /// Checks what a function gave against its schema, if it has one.
 pub(super) fn check_result(schemas: Option<&FunctionSchemas>, value: &Encoded) -> Result<(), ErrorObject> {
-    let schema = schemas.and_then(|schemas| schemas.output.as_ref());
-    if schema.is_none() {
-        return Ok(());
-    }
-    let parsed;
-    let value = match value {
-        Encoded::Tree(value) => value,
+    let Some(schema) = schemas.and_then(|schemas| schemas.output.as_ref()) else { return Ok(()) };
+    let checked = match value {
+        Encoded::Tree(value) => schema.check(value),
         Encoded::Text(text) => {
-            let internal = |error: serde_json::Error| ErrorObject::new(Kind::Internal, error.to_string());
-            parsed = serde_json::from_str(text.get()).map_err(internal)?;
-            &parsed
+            let value: Value = serde_json::from_str(text.get())
+                .map_err(|error| ErrorObject::new(Kind::Internal, error.to_string()))?;
+            schema.check(&value)
         }
     };
-    check_value(Direction::Output, "the function", schema, value)
+    checked.map_err(|error| invalid(Kind::InvalidOutput, "the function", "output", &error))
 }

@@ -1,24 +1,21 @@
 //! Connections come and go; the session stays.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 
-use super::super::guest::{Holder, Owner};
-use super::inbox::{Attachment, EventSender};
+use super::super::guest::{ChargedTo, RefHolder};
+use super::inbox::{Attachment, ClientBinding, EventSender};
 use super::turn::Action;
 use super::{Ready, Session};
-use crate::catalog::Catalog;
 use crate::protocol::boundary::{Closing, SessionEvent};
-use crate::protocol::names::CONSOLE_WRITE;
+use crate::protocol::names::is_server_called;
+use crate::schema::FunctionParam;
 use crate::schema::SchemaBudget;
 
 /// The connection that holds the session.
 pub(crate) struct Live {
     pub(crate) number: u64,
     pub(crate) events_tx: EventSender,
-    /// What the client declared.
-    pub(crate) catalog: Arc<Catalog>,
-    /// The server's bindings as the client knows them.
-    pub(crate) listed: Arc<Catalog>,
+    pub(crate) bindings: HashMap<String, ClientBinding>,
     pub(crate) schema_budget: SchemaBudget,
 }
 
@@ -32,8 +29,10 @@ impl Session {
             self.detach(number).await;
         }
         self.departing = None;
-        let Attachment { number, events_tx, catalog, listed, schema_budget } = attachment;
-        self.live = Some(Live { number, events_tx, catalog, listed, schema_budget });
+        let Attachment { number, events_tx, bindings, schema_budget } = attachment;
+        let bindings: HashMap<String, ClientBinding> =
+            bindings.into_iter().map(|binding| (binding.declaration.name.clone(), binding)).collect();
+        self.live = Some(Live { number, events_tx, bindings, schema_budget });
         self.introduce_client();
         self.send_waiting_calls().await;
     }
@@ -57,7 +56,7 @@ impl Session {
         self.live = None;
         self.engine.guest.console.borrow_mut().set_streaming(false);
         self.fail_client_calls();
-        let held = self.engine.guest.functions.borrow_mut().take_all_of(Holder::Client);
+        let held = self.engine.guest.functions.borrow_mut().take_all_of(RefHolder::Client);
         self.forget(held);
         self.engine.guest.drop_client_schemas();
     }
@@ -68,14 +67,18 @@ impl Session {
             let guest = &self.engine.guest;
             guest.attachment.set(live.number);
             guest.schema_budget.replace(live.schema_budget.clone());
-            guest.console.borrow_mut().set_streaming(live.catalog.contains(CONSOLE_WRITE));
+            guest.console.borrow_mut().set_streaming(live.bindings.contains_key("console.write"));
         }
-        let client = self.live.as_ref().map(|live| Arc::clone(&live.catalog)).unwrap_or_default();
-        let server = self.parts.handlers.catalog();
-        self.engine.guest.client_catalog.replace(client);
-        self.engine.guest.server_catalog.replace(server);
-        let names = self.visible_bindings().iter().map(|entry| entry.name().to_owned()).collect();
+        let client = self.live.iter().flat_map(|live| live.bindings.iter());
+        let client: HashMap<String, Vec<FunctionParam>> = client
+            .filter(|(name, _)| !is_server_called(name))
+            .map(|(name, binding)| (name.clone(), binding.function_params.clone()))
+            .collect();
+        let client_names: Vec<String> = client.keys().cloned().collect();
+        self.engine.guest.client_bindings.replace(client);
+        let server = self.parts.registry.iter().map(|binding| binding.declaration.name.clone());
+        let names = server.chain(client_names).collect();
         let action = Action::Bindings(names);
-        self.ready.push_front(Ready { owner: Owner::Nobody, depth: 0, action });
+        self.ready.push_front(Ready { owner: ChargedTo::Background, depth: 0, action });
     }
 }

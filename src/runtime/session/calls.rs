@@ -4,24 +4,24 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
 
-use super::super::guest::{CallAnswer, CallValue, Callable, Holder, Origin, Owner};
+use super::super::guest::{CallAnswer, CallValue, Callable, ChargedTo, RefHolder, ValueSource};
 use super::dispatch::Pending;
 use super::turn::Action;
 use super::{Inbox, Ready, Session};
 use crate::budget::Charge;
 use crate::protocol::boundary::SessionEvent;
+use crate::protocol::fn_ref::FnRef;
 use crate::rpc::ErrorObject;
-use crate::schema::fn_refs;
 
 /// A handler at work for a script.
 pub(crate) struct ServerCall {
-    owner: Owner,
+    owner: ChargedTo,
     cancel: CancellationToken,
 }
 
 impl ServerCall {
     /// For whom it works.
-    pub(crate) fn owner(&self) -> Owner {
+    pub(crate) fn owner(&self) -> ChargedTo {
         self.owner
     }
 
@@ -47,13 +47,13 @@ impl Session {
                     };
                     tokio::task::spawn_local(deliver.instrument(span_of(owner)));
                 }
-                Pending::Client { asked, depth } => self.call_client_for_script(asked, depth).await,
+                Pending::Client { request, depth } => self.call_client_for_script(request, depth).await,
             }
         }
     }
 
     /// Gives the answer to a call to the script, in the next turn of its owner; the client is charged until then.
-    pub(crate) fn settle_soon(&mut self, call: u64, owner: Owner, answer: CallAnswer, charge: Charge) {
+    pub(crate) fn settle_soon(&mut self, call: u64, owner: ChargedTo, answer: CallAnswer, charge: Charge) {
         let owner = self.current_owner(owner);
         let depth = self.depth_of(owner);
         // Answers that came together are settled in one turn.
@@ -69,13 +69,13 @@ impl Session {
     /// A handler that worked for a script is done.
     pub(crate) fn finish_server_call(&mut self, call: u64, outcome: Result<Value, ErrorObject>) {
         if let Some(ServerCall { owner, .. }) = self.server_calls.remove(&call) {
-            let answer = (outcome.map(CallValue::Tree), Origin::Host);
+            let answer = (outcome.map(CallValue::Tree), ValueSource::Handler);
             self.settle_soon(call, owner, answer, Charge::none());
         }
     }
 
     /// Cancels the handlers that work for an eval or invocation; the numbers of the script's calls.
-    pub(crate) fn cancel_server_calls_of(&mut self, owner: Owner) -> Vec<u64> {
+    pub(crate) fn cancel_server_calls_of(&mut self, owner: ChargedTo) -> Vec<u64> {
         let calls = self.server_calls.extract_if(|_, call| call.owner == owner);
         calls.map(|(number, call)| (call.cancel(), number).1).collect()
     }
@@ -84,8 +84,12 @@ impl Session {
     pub(crate) async fn take_releases(&mut self) {
         let mut forgotten = Vec::new();
         for id in self.dispatcher.link.dropped_refs.take() {
-            if let Some(number) = id.strip_prefix("host:").and_then(|number| number.parse().ok()) {
-                forgotten.extend(self.engine.guest.functions.borrow_mut().give_back(Holder::Host, number, 1));
+            if let Some(number) = id.script_number() {
+                forgotten.extend(self.engine.guest.functions.borrow_mut().release(
+                    RefHolder::Handler,
+                    number,
+                    1,
+                ));
             } else if let Some(reference) = self.own_reference(&id) {
                 self.emit(SessionEvent::Release { reference, count: 1 }).await;
             }
@@ -93,7 +97,7 @@ impl Session {
         self.forget(forgotten);
         let dropped = self.engine.guest.dropped.take();
         for (key, count) in dropped {
-            if let Some(number) = key.strip_prefix("native:").and_then(|number| number.parse().ok()) {
+            if let FnRef::Handler(number) = key {
                 self.dispatcher.host_functions.remove(number);
             } else if let Some(reference) = self.own_reference(&key) {
                 self.emit(SessionEvent::Release { reference, count }).await;
@@ -104,30 +108,24 @@ impl Session {
     /// Lets functions of the script go, when its stack is empty.
     pub(crate) fn forget(&mut self, functions: Vec<Callable>) {
         for callable in &functions {
-            if let Callable::Native(number) = callable {
+            if let Callable::Handler(number) = callable {
                 self.dispatcher.host_functions.remove(*number);
             }
         }
         if !functions.is_empty() {
-            self.ready.push_back(Ready { owner: Owner::Nobody, depth: 0, action: Action::Forget(functions) });
+            self.ready.push_back(Ready {
+                owner: ChargedTo::Background,
+                depth: 0,
+                action: Action::Forget(functions),
+            });
         }
     }
 }
 
-/// Renames the functions in a value of the client to the session's keys.
-pub(crate) fn scope_functions(mut value: Value, connection: u64) -> Value {
-    fn_refs::replace(&mut value, &mut |place| {
-        let mut scoped = place.clone();
-        scoped["$fn"] = Value::from(format!("{connection}:{}", fn_refs::id_at(place)?));
-        Some(scoped)
-    });
-    value
-}
-
 /// What a handler logs is logged for the session, and for the eval that it works for.
-fn span_of(owner: Owner) -> Span {
+fn span_of(owner: ChargedTo) -> Span {
     match owner {
-        Owner::Eval(number) => tracing::info_span!("eval", number),
-        Owner::Invocation(_) | Owner::Nobody => Span::current(),
+        ChargedTo::Eval(number) => tracing::info_span!("eval", number),
+        ChargedTo::Invocation(_) | ChargedTo::Background => Span::current(),
     }
 }

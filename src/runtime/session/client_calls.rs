@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
-use super::super::guest::{Asked, CallValue, Origin, Owner, Reach};
-use super::calls::{ServerCall, scope_functions};
+use super::super::guest::{CallRequest, CallTarget, CallValue, ChargedTo, ValueSource};
+use super::calls::ServerCall;
 use super::clock::WallClock;
 use super::invokes::HandlerReply;
 use super::{Inbox, Session};
@@ -15,6 +15,8 @@ use crate::binding::tags;
 use crate::budget::Charge;
 use crate::catalog::check::{Direction, check_value};
 use crate::protocol::boundary::SessionEvent;
+use crate::protocol::fn_ref::FnRef;
+use crate::protocol::fn_values;
 use crate::protocol::methods::{Payload, Target};
 use crate::protocol::names::APPROVE;
 use crate::rpc::{ErrorObject, Kind};
@@ -23,7 +25,7 @@ use crate::schema::FunctionSchemas;
 /// Who waits for an answer of the client.
 pub(crate) enum Waiter {
     /// The script, for its call of that number.
-    Script { call: u64, owner: Owner },
+    Script { call: u64, owner: ChargedTo },
     /// A handler.
     Handler(HandlerReply),
     /// Nobody: a console line.
@@ -41,19 +43,19 @@ pub(crate) struct ClientCall {
     deadline: Instant,
     pub(crate) depth: u32,
     /// Whose clock stands still until the answer.
-    stops_clock_of: Option<Owner>,
+    stops_clock_of: Option<ChargedTo>,
 }
 
 impl Session {
-    pub(crate) async fn call_client_for_script(&mut self, asked: Asked, depth: u32) {
-        let waiter = Waiter::Script { call: asked.call, owner: asked.owner };
-        let target = match asked.reach {
-            Reach::Client(name) => Target::Binding(name),
-            Reach::Server(_) => {
+    pub(crate) async fn call_client_for_script(&mut self, request: CallRequest, depth: u32) {
+        let waiter = Waiter::Script { call: request.call, owner: request.owner };
+        let target = match request.target {
+            CallTarget::Client(name) => Target::Binding(name),
+            CallTarget::Server(_) => {
                 let error = ErrorObject::new(Kind::Internal, "a call of the server's own went to the client");
                 return self.fail_call(waiter, error);
             }
-            Reach::Import(key) => match self.own_reference(&key) {
+            CallTarget::Import(key) => match self.own_reference(&key) {
                 Some(id) => Target::Reference(id),
                 None => {
                     let error =
@@ -62,14 +64,12 @@ impl Session {
                 }
             },
         };
-        self.call_client(waiter, target, asked.payload, depth).await;
+        self.call_client(waiter, target, request.payload, depth).await;
     }
 
     /// The reference on the wire of a function of the present client.
-    pub(crate) fn own_reference(&self, key: &str) -> Option<String> {
-        let (number, id) = key.split_once(':')?;
-        let live = self.live.as_ref()?;
-        (number.parse() == Ok(live.number)).then(|| id.to_owned())
+    pub(crate) fn own_reference(&self, key: &FnRef) -> Option<String> {
+        key.client_id(self.live.as_ref()?.number).map(str::to_owned)
     }
 
     /// Calls the client; or waits for it to come back, if it is away and the limits allow that; or waits for a place,
@@ -120,7 +120,7 @@ impl Session {
     }
 
     /// For whom a call is made.
-    fn owner_of(&self, waiter: &Waiter) -> Option<Owner> {
+    fn owner_of(&self, waiter: &Waiter) -> Option<ChargedTo> {
         match waiter {
             Waiter::Script { owner, .. } => Some(*owner),
             Waiter::Handler(HandlerReply { script_call: Some(call), .. }) => {
@@ -130,21 +130,21 @@ impl Session {
         }
     }
 
-    fn clock_of(&mut self, owner: Owner) -> Option<&mut WallClock> {
+    fn clock_of(&mut self, owner: ChargedTo) -> Option<&mut WallClock> {
         match owner {
-            Owner::Eval(number) => {
+            ChargedTo::Eval(number) => {
                 let running = self.evals.running.as_mut();
                 running.filter(|running| running.number == number).map(|running| &mut running.clock)
             }
-            Owner::Invocation(number) => self.invocations.get_mut(&number).map(|call| &mut call.clock),
-            Owner::Nobody => None,
+            ChargedTo::Invocation(number) => self.invocations.get_mut(&number).map(|call| &mut call.clock),
+            ChargedTo::Background => None,
         }
     }
 
     /// How long a call may take, and whether that is a limit of its own, during which the clock of its eval stands
     /// still. An approval and a binding that declares its time have one; other calls may take as long as the eval if
     /// the client set its time.
-    fn time_for_call(&mut self, owner: Option<Owner>, target: &Target, now: Instant) -> (Duration, bool) {
+    fn time_for_call(&mut self, owner: Option<ChargedTo>, target: &Target, now: Instant) -> (Duration, bool) {
         let limits = Arc::clone(&self.parts.limits);
         let longest = Duration::from_millis(limits.client_call_ms_max);
         let declared = match (target, &self.live) {
@@ -205,8 +205,8 @@ impl Session {
     }
 
     fn schemas_of(&self, reference: &str) -> Option<Arc<FunctionSchemas>> {
-        let key = format!("{}:{reference}", self.live.as_ref()?.number);
-        self.engine.guest.import_schemas.borrow().get(&key).cloned()
+        let key = FnRef::Client { connection: self.live.as_ref()?.number, id: reference.to_owned() };
+        self.engine.guest.imports.borrow().get(&key).cloned().flatten()
     }
 
     /// The client came back: what waited for it is sent, if it still has the binding.
@@ -268,21 +268,21 @@ impl Session {
     }
 
     /// Checking a value takes time outside of any turn; it counts as the time of the script that the value is for.
-    pub(crate) fn charge_check(&mut self, owner: Option<Owner>, used: Duration) {
+    pub(crate) fn charge_check(&mut self, owner: Option<ChargedTo>, used: Duration) {
         self.cpu_total += used;
         self.parts.scope.principal.account.charge_cpu(used, Instant::now);
         match owner.map(|owner| self.current_owner(owner)) {
-            Some(Owner::Eval(_)) => {
+            Some(ChargedTo::Eval(_)) => {
                 if let Some(running) = &mut self.evals.running {
                     running.cpu += used;
                 }
             }
-            Some(Owner::Invocation(number)) => {
+            Some(ChargedTo::Invocation(number)) => {
                 if let Some(call) = self.invocations.get_mut(&number) {
                     call.cpu += used;
                 }
             }
-            Some(Owner::Nobody) => self.background.charge(used),
+            Some(ChargedTo::Background) => self.background.charge(used),
             None => {}
         }
     }
@@ -318,14 +318,14 @@ impl Session {
         crate::observe::client_called(outcome.as_ref().err());
         match waiter {
             Waiter::Script { call, owner } => {
-                self.settle_soon(call, owner, (outcome.map(CallValue::Text), Origin::Client), charge);
+                self.settle_soon(call, owner, (outcome.map(CallValue::Text), ValueSource::Client), charge);
             }
             Waiter::Handler(HandlerReply { reply_tx, .. }) => {
                 let number = self.live.as_ref().map_or(0, |live| live.number);
                 let value = outcome.and_then(|text| self.read_tree(&text, Kind::InvalidOutput));
                 let value = value.and_then(tags::check_answer);
-                // Functions of the client get the session's own keys before a handler sees them.
-                let _ = reply_tx.send(value.map(|value| scope_functions(value, number)));
+                // Functions of the client get the session's names before a handler sees them.
+                let _ = reply_tx.send(value.map(|value| fn_values::scope_to_connection(value, number)));
             }
             Waiter::Nobody => {}
         }
@@ -401,7 +401,7 @@ impl Session {
     }
 
     /// Ends the calls of an eval or invocation that is stopped, and those that handlers make for it.
-    pub(crate) async fn abandon_calls_of(&mut self, owner: Owner) {
+    pub(crate) async fn abandon_calls_of(&mut self, owner: ChargedTo) {
         let client = self.client_calls.iter().filter(|(_, call)| self.owner_of(&call.waiter) == Some(owner));
         let client: Vec<u64> = client.map(|(number, _)| *number).collect();
         for number in self.cancel_server_calls_of(owner) {

@@ -176,7 +176,7 @@ impl Session {
             cpu_ms: u64::try_from(self.cpu_total.as_millis()).unwrap_or(u64::MAX),
             calls_in_flight: guest.calls.borrow().waiting(),
             timers: guest.timers.borrow().len(),
-            functions_held: guest.functions.borrow().held_by(super::super::guest::Holder::Client),
+            functions_held: guest.functions.borrow().held_by(super::super::guest::RefHolder::Client),
             functions_imported: guest.imports.borrow().len(),
         }
     }

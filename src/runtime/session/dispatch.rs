@@ -16,13 +16,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::context_pool::{self, Need};
 use super::super::engine::{Engine, EngineError};
-use super::super::guest::{Asked, CallAnswer, CallValue, Origin, Owner, Reach};
+use super::super::guest::{CallAnswer, CallRequest, CallTarget, CallValue, ChargedTo, ValueSource};
 use super::super::shard::Shard;
 use super::super::total::MemoryTotal;
 use crate::binding::{
-    Call, CallContext, Callbacks, FunctionRef, HandlerEntry, Handlers, HostFunctions, SessionScope,
+    Binding, Call, CallContext, Callbacks, FunctionRef, HostFunctions, Registry, SessionScope,
 };
 use crate::limits::{DURATION_MAX, Limits};
+use crate::protocol::fn_ref::FnRef;
 use crate::protocol::methods::Payload;
 use crate::rpc::{ErrorObject, Kind};
 
@@ -32,16 +33,16 @@ pub(crate) type Work = Pin<Box<dyn Future<Output = Result<Value, ErrorObject>> +
 /// A call that was not answered at once.
 pub(crate) enum Pending {
     /// A handler is at work.
-    Server { call: u64, owner: Owner, work: Work, cancel: CancellationToken },
+    Server { call: u64, owner: ChargedTo, work: Work, cancel: CancellationToken },
     /// It goes to the client.
-    Client { asked: Asked, depth: u32 },
+    Client { request: CallRequest, depth: u32 },
 }
 
 /// Sends the calls of a script on their way.
 pub(crate) struct Dispatcher {
     /// Where the session lives; absent elsewhere than on a shard.
     pub(crate) shard: Option<Shard>,
-    pub(crate) handlers: Arc<Handlers>,
+    pub(crate) registry: Arc<Registry>,
     pub(crate) scope: Arc<SessionScope>,
     pub(crate) limits: Arc<Limits>,
     pub(crate) memory: Arc<MemoryTotal>,
@@ -57,78 +58,80 @@ pub(crate) struct Dispatcher {
 impl Dispatcher {
     /// A world whose calls come here.
     pub(crate) fn make_engine(self: &Rc<Self>, need: Need) -> Result<Engine, EngineError> {
-        let engine = context_pool::take(&self.limits, &self.memory, need)?;
+        let engine = context_pool::take(&self.limits, &self.registry, &self.memory, need)?;
         let dispatcher = Rc::clone(self);
-        engine.dispatch_to(Rc::new(move |asked| dispatcher.dispatch(asked)));
+        engine.dispatch_to(Rc::new(move |request| dispatcher.dispatch(request)));
         Ok(engine)
     }
 
     /// Takes a call; an answer that is there at once is returned.
-    pub(crate) fn dispatch(&self, asked: Asked) -> Option<CallAnswer> {
+    pub(crate) fn dispatch(&self, request: CallRequest) -> Option<CallAnswer> {
         if self.shard.as_ref().is_some_and(Shard::is_retired) {
             // The client is gone and the session lost: a call would act for a session that does not exist any more.
-            return Some((Err(ErrorObject::new(Kind::SessionClosed, "the session is lost")), Origin::Host));
+            return Some((
+                Err(ErrorObject::new(Kind::SessionClosed, "the session is lost")),
+                ValueSource::Handler,
+            ));
         }
         let depth = self.depth.get() + 1;
         if depth > self.limits.invoke_depth_max {
             let message = format!("invokes are nested deeper than {}", self.limits.invoke_depth_max);
-            return Some((Err(ErrorObject::new(Kind::TooDeep, message)), Origin::Host));
+            return Some((Err(ErrorObject::new(Kind::TooDeep, message)), ValueSource::Handler));
         }
-        match &asked.reach {
-            Reach::Server(number) => {
-                let Some(binding) = self.handlers.at(*number) else {
-                    let error = ErrorObject::new(Kind::UnknownBinding, "the binding was removed");
-                    return Some((Err(error), Origin::Host));
+        match &request.target {
+            CallTarget::Server(number) => {
+                let Some(binding) = self.registry.at(*number).cloned() else {
+                    let message = format!("the server has no binding {number}");
+                    return Some((
+                        Err(ErrorObject::new(Kind::UnknownBinding, message)),
+                        ValueSource::Handler,
+                    ));
                 };
-                let Payload::Input(input) = asked.payload else {
-                    let error = ErrorObject::new(Kind::InvalidParams, "a binding takes `input`");
-                    return Some((Err(error), Origin::Host));
+                let Payload::Input(input) = request.payload else {
+                    return None;
                 };
-                let mut call = self.call(&binding, depth, asked.functions);
-                call.script_call = Some(asked.call);
+                let mut call = self.call(&binding, depth, request.functions);
+                call.script_call = Some(request.call);
                 let cancel = call.cancel.clone();
                 let work = Box::pin(binding.invoke(input, call, CallContext::Script));
-                self.start(asked.call, asked.owner, work, cancel)
+                self.start(request.call, request.owner, work, cancel)
             }
-            Reach::Import(key) => match key.strip_prefix("native:").and_then(|number| number.parse().ok()) {
-                Some(number) => self.call_native(number, asked, depth),
-                None => {
-                    self.pending.borrow_mut().push(Pending::Client { asked, depth });
-                    None
-                }
-            },
-            Reach::Client(_) => {
-                self.pending.borrow_mut().push(Pending::Client { asked, depth });
+            CallTarget::Import(FnRef::Handler(number)) => self.call_native(*number, request, depth),
+            CallTarget::Import(FnRef::Script(_) | FnRef::Client { .. }) | CallTarget::Client(_) => {
+                self.pending.borrow_mut().push(Pending::Client { request, depth });
                 None
             }
         }
     }
 
-    fn call_native(&self, number: u64, asked: Asked, depth: u32) -> Option<CallAnswer> {
+    fn call_native(&self, number: u64, request: CallRequest, depth: u32) -> Option<CallAnswer> {
         let Some(function) = self.host_functions.get(number) else {
-            return Some((Err(ErrorObject::new(Kind::UnknownRef, "the function is gone")), Origin::Host));
+            return Some((
+                Err(ErrorObject::new(Kind::UnknownRef, "the function is gone")),
+                ValueSource::Handler,
+            ));
         };
-        let mut call = self.native_call(depth, asked.functions);
-        call.script_call = Some(asked.call);
+        let mut call = self.native_call(depth, request.functions);
+        call.script_call = Some(request.call);
         let cancel = call.cancel.clone();
-        let arguments = match asked.payload {
+        let arguments = match request.payload {
             Payload::Args(arguments) => Value::Array(arguments),
             Payload::Input(input) => Value::Array(vec![input]),
         };
         let work = function.call(arguments, call);
         let work = Box::pin(async move { work.await.map_err(crate::binding::BindingError::into_object) });
-        self.start(asked.call, asked.owner, work, cancel)
+        self.start(request.call, request.owner, work, cancel)
     }
 
     fn start(
         &self,
         call: u64,
-        owner: Owner,
+        owner: ChargedTo,
         mut work: Work,
         cancel: CancellationToken,
     ) -> Option<CallAnswer> {
         match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(outcome) => Some((outcome.map(CallValue::Tree), Origin::Host)),
+            Poll::Ready(outcome) => Some((outcome.map(CallValue::Tree), ValueSource::Handler)),
             // Whoever polls it next brings a waker; the first poll of a fresh task always happens.
             Poll::Pending => {
                 self.pending.borrow_mut().push(Pending::Server { call, owner, work, cancel });
@@ -138,7 +141,7 @@ impl Dispatcher {
     }
 
     /// What a handler of `binding` is told of a call.
-    pub(crate) fn call(&self, binding: &HandlerEntry, depth: u32, functions: Vec<String>) -> Call {
+    pub(crate) fn call(&self, binding: &Binding, depth: u32, functions: Vec<FnRef>) -> Call {
         let timeout = binding.timeout.unwrap_or(Duration::from_millis(self.limits.binding_ms_max));
         // A declaration may name any number.
         let timeout = timeout.min(DURATION_MAX);
@@ -146,11 +149,11 @@ impl Dispatcher {
     }
 
     /// What a function that a handler gave away is told of a call.
-    pub(crate) fn native_call(&self, depth: u32, functions: Vec<String>) -> Call {
+    pub(crate) fn native_call(&self, depth: u32, functions: Vec<FnRef>) -> Call {
         self.new_call(Duration::from_millis(self.limits.binding_ms_max), depth, functions)
     }
 
-    fn new_call(&self, timeout: Duration, depth: u32, functions: Vec<String>) -> Call {
+    fn new_call(&self, timeout: Duration, depth: u32, functions: Vec<FnRef>) -> Call {
         let hold = |id| FunctionRef::new(id, self.link.clone());
         Call {
             session: Arc::clone(&self.scope),
@@ -163,63 +166,5 @@ impl Dispatcher {
             host_functions: self.host_functions.clone(),
             functions: functions.into_iter().map(hold).collect(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::binding::{BindingLimits, DroppedRefs, Policy, Principal, handler};
-    use crate::observe::audit::Audit;
-    use crate::package::Package;
-    use crate::protocol::declaration::Declaration;
-    use crate::quota::Quotas;
-    use tokio::sync::mpsc;
-
-    /// A dispatcher of a server whose binding number 0 returns its input.
-    fn dispatcher() -> Dispatcher {
-        let (handlers, echo) = (Arc::default(), handler(|input, _| async move { Ok(input) }));
-        let package = Package::new("tests").with(Declaration::named("echo"), BindingLimits::default(), echo);
-        package.register(&handlers).unwrap();
-        Dispatcher {
-            shard: None,
-            handlers,
-            scope: Arc::new(SessionScope {
-                id: "sess_test".to_owned(),
-                principal: Arc::new(Principal::new("ada", Policy::default(), Quotas::default())),
-                audit: Audit::default(),
-            }),
-            limits: Arc::new(Limits::default()),
-            memory: MemoryTotal::new(usize::MAX),
-            link: Callbacks { requests_tx: mpsc::channel(1).0, dropped_refs: DroppedRefs::default() },
-            host_functions: HostFunctions::default(),
-            depth: Cell::new(0),
-            eval_id: RefCell::new(None),
-            pending: RefCell::default(),
-        }
-    }
-
-    fn outcome(dispatcher: &Dispatcher, number: u32, payload: Payload) -> Result<Value, ErrorObject> {
-        let reach = Reach::Server(number);
-        let asked = Asked { call: 1, reach, payload, owner: Owner::Nobody, functions: Vec::new() };
-        match dispatcher.dispatch(asked) {
-            Some((Ok(CallValue::Tree(value)), Origin::Host)) => Ok(value),
-            Some((Err(error), Origin::Host)) => Err(error),
-            other => panic!("the call is not answered: {other:?}"),
-        }
-    }
-
-    #[test]
-    fn server_binding_called_with_arguments_fails() {
-        let (dispatcher, value) = (dispatcher(), Value::from(7));
-        assert_eq!(outcome(&dispatcher, 0, Payload::Input(value.clone())), Ok(value.clone()));
-        let error = outcome(&dispatcher, 0, Payload::Args(vec![value.clone(), value])).unwrap_err();
-        assert!(error.is(Kind::InvalidParams), "{error:?}");
-    }
-
-    #[test]
-    fn number_without_binding_is_unknown() {
-        let error = outcome(&dispatcher(), 1, Payload::Input(Value::Null)).unwrap_err();
-        assert!(error.is(Kind::UnknownBinding), "{error:?}");
     }
 }

@@ -9,7 +9,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::super::engine::Source;
-use super::super::guest::{ConsoleLine, Holder, Owner, function_number};
+use super::super::guest::{ChargedTo, ConsoleLine, RefHolder};
 use super::super::meter::Stop;
 use super::super::value::Encoded;
 use super::clock::WallClock;
@@ -19,6 +19,7 @@ use super::{Ready, Session};
 use crate::budget::Charge;
 use crate::observe;
 use crate::protocol::boundary::SessionEvent;
+use crate::protocol::fn_ref::FnRef;
 use crate::protocol::methods::EvalParams;
 use crate::quota::EvalSlot;
 use crate::rpc::{ErrorObject, Id, Kind};
@@ -207,26 +208,26 @@ impl Session {
             cpu: Duration::ZERO,
             stop_requested: None,
         });
-        let owner = Owner::Eval(number);
+        let owner = ChargedTo::Eval(number);
         Some(Ready { owner, depth: 0, action: Action::Eval { owner, source } })
     }
 
     /// The running eval is over.
-    pub(crate) async fn finish_eval(&mut self, outcome: Result<Encoded, ErrorObject>, handed: &[String]) {
+    pub(crate) async fn finish_eval(&mut self, outcome: Result<Encoded, ErrorObject>, exported: &[FnRef]) {
         let Some(running) = self.evals.running.take() else {
             return;
         };
         self.evals.done += 1;
         observe::eval_finished(running.number, outcome.as_ref().err(), running.started.elapsed());
         self.dispatcher.eval_id.replace(None);
-        self.watches.borrow_mut().retain(|watched| watched.owner != Owner::Eval(running.number));
+        self.watches.borrow_mut().retain(|watched| watched.owner != ChargedTo::Eval(running.number));
         let outcome = match outcome {
             Err(error) if error.is(Kind::MemoryLimit) => Err(self.recover(&running, error).await),
             other => other,
         };
         let (console, dropped) = self.engine.guest.console.borrow_mut().take();
         let stats = running.params.stats.then(|| self.stats(&running));
-        self.engine.guest.calls.borrow_mut().close_account(Owner::Eval(running.number));
+        self.engine.guest.calls.borrow_mut().close_account(ChargedTo::Eval(running.number));
         let answer = match &outcome {
             Ok(value) => {
                 let result = EvalResult { value, console: &console, console_dropped: dropped, stats };
@@ -235,11 +236,11 @@ impl Session {
             Err(error) => Err(with_console(error.clone(), &console, dropped, stats)),
         };
         if let Some(key) = &running.params.key {
-            self.store_keyed(key, &answer, handed);
+            self.store_keyed(key, &answer, exported);
         }
         let connection = self.live.as_ref().map(|live| live.number);
         if !running.requesters.iter().any(|requester| Some(requester.connection) == connection) {
-            self.take_back_functions(handed);
+            self.take_back_functions(exported);
         }
         let mut requesters = running.requesters;
         if let Some(last) = requesters.pop() {
@@ -252,10 +253,10 @@ impl Session {
     }
 
     /// The value reached nobody, so nobody holds the functions in it.
-    pub(crate) fn take_back_functions(&mut self, handed: &[String]) {
-        let numbers = handed.iter().filter_map(|reference| function_number(reference));
+    pub(crate) fn take_back_functions(&mut self, exported: &[FnRef]) {
+        let numbers = exported.iter().filter_map(FnRef::script_number);
         let mut functions = self.engine.guest.functions.borrow_mut();
-        let gone: Vec<_> = numbers.filter_map(|id| functions.give_back(Holder::Client, id, 1)).collect();
+        let gone: Vec<_> = numbers.filter_map(|id| functions.release(RefHolder::Client, id, 1)).collect();
         drop(functions);
         self.forget(gone);
     }
@@ -265,7 +266,7 @@ impl Session {
         json!({
             "cpuMs": ms(running.cpu),
             "wallMs": ms(running.started.elapsed()),
-            "bindingCalls": self.engine.guest.calls.borrow().made_by(Owner::Eval(running.number)),
+            "bindingCalls": self.engine.guest.calls.borrow().made_by(ChargedTo::Eval(running.number)),
             "memoryBytes": self.engine.memory_bytes(),
         })
     }
@@ -275,7 +276,7 @@ impl Session {
         let Some(running) = &self.evals.running else {
             return;
         };
-        let owner = Owner::Eval(running.number);
+        let owner = ChargedTo::Eval(running.number);
         let message = match reason {
             Stop::Cpu => {
                 let max = self.parts.limits.cpu_ms_max;
@@ -311,7 +312,7 @@ impl Session {
         running.stop_requested = Some(reason);
         match self.in_turn {
             None => self.stop_eval(reason).await,
-            Some(owner) if owner == Owner::Eval(running.number) => {
+            Some(owner) if owner == ChargedTo::Eval(running.number) => {
                 self.engine.guest.meter.request_stop(reason)
             }
             Some(_) => {}

@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use super::super::total::{Claim, MemoryTotal};
 use crate::budget::Charge;
-use crate::catalog::Catalog;
 use crate::protocol::boundary::{Closing, SessionCommand, SessionEvent};
+use crate::protocol::declaration::Declaration;
 use crate::protocol::shape::tree_bytes;
 use crate::rpc::{ErrorObject, Kind};
-use crate::schema::SchemaBudget;
+use crate::schema::FunctionParam;
+use crate::schema::{Schema, SchemaBudget};
 
 /// Messages that wait for a session.
 /// A client's own limit of open requests comes first; this one keeps what handlers and connections send together.
@@ -74,6 +76,21 @@ pub struct SessionInfo {
     pub functions_imported: usize,
 }
 
+/// A client's binding, checked.
+#[derive(Debug)]
+pub struct ClientBinding {
+    /// As it was declared.
+    pub declaration: Declaration,
+    /// Checks what the script passes.
+    pub input: Option<Schema>,
+    /// Checks what the client answers.
+    pub output: Option<Schema>,
+    /// Where typed functions stand in the input.
+    pub function_params: Vec<FunctionParam>,
+    /// How long a call may take, if the declaration says so.
+    pub timeout: Option<Duration>,
+}
+
 /// A connection that holds a session.
 #[derive(Debug)]
 pub(crate) struct Attachment {
@@ -82,9 +99,7 @@ pub(crate) struct Attachment {
     /// Where events go.
     pub(crate) events_tx: EventSender,
     /// What the client declared.
-    pub(crate) catalog: Arc<Catalog>,
-    /// The server's bindings as its handshake listed them.
-    pub(crate) listed: Arc<Catalog>,
+    pub(crate) bindings: Vec<ClientBinding>,
     /// What its schemas are charged to.
     pub(crate) schema_budget: SchemaBudget,
 }

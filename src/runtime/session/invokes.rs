@@ -9,26 +9,26 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::super::engine::{Arguments, Settled};
-use super::super::guest::{Callable, Holder, Origin, Owner, function_number};
+use super::super::guest::{Callable, ChargedTo, RefHolder, ValueSource};
 use super::super::meter::Stop;
 use super::arguments::{Given, check_result};
-use super::calls::scope_functions;
 use super::client_calls::Waiter;
 use super::clock::WallClock;
-use super::control::Control;
 use super::evals::Requester;
 use super::turn::Action;
 use super::{Inbox, Ready, Session};
-use crate::binding::{CallContext, CallbackRequest, HandlerEntry};
+use crate::binding::{CallContext, CallbackRequest};
 use crate::budget::Charge;
 use crate::protocol::boundary::SessionCommand;
+use crate::protocol::fn_ref::FnRef;
+use crate::protocol::fn_values;
 use crate::protocol::methods::{Payload, RawPayload, Target, ValueResult};
 use crate::protocol::shape::Shape;
 use crate::rpc::{ErrorObject, Kind};
-use crate::schema::{FunctionSchemas, fn_refs};
+use crate::schema::FunctionSchemas;
 
 /// Who called.
-pub(crate) enum CalledBy {
+pub(crate) enum InvokedBy {
     /// The client, with this request.
     Client(Requester),
     /// A handler.
@@ -44,7 +44,7 @@ pub(crate) struct HandlerReply {
 
 /// A function of the script at work.
 pub(crate) struct Invocation {
-    by: CalledBy,
+    by: InvokedBy,
     /// What it is to give.
     schemas: Option<Arc<FunctionSchemas>>,
     pub(crate) cpu: Duration,
@@ -54,8 +54,8 @@ pub(crate) struct Invocation {
 
 /// A server binding at work for the client or another handler.
 pub(crate) struct ServerInvoke {
-    pub(super) by: CalledBy,
-    pub(super) cancel: CancellationToken,
+    by: InvokedBy,
+    cancel: CancellationToken,
 }
 
 impl Session {
@@ -66,7 +66,7 @@ impl Session {
                 self.accept_eval(Requester { connection, id: request, charge }, params).await;
             }
             SessionCommand::Invoke { request, target, payload } => {
-                let by = CalledBy::Client(Requester { connection, id: request, charge });
+                let by = InvokedBy::Client(Requester { connection, id: request, charge });
                 // Malformed tags are found where the text is read, so that it is read once.
                 if let Some(error) = self.too_deep(&payload) {
                     return self.reply(by, Err(error)).await;
@@ -77,9 +77,9 @@ impl Session {
             }
             SessionCommand::Answer { call, outcome } => self.accept_answer(call, outcome, charge).await,
             SessionCommand::Release { reference, count } => {
-                let id = reference.strip_prefix('f').and_then(|id| id.parse().ok());
+                let id = reference.parse().ok().and_then(|function: FnRef| function.script_number());
                 let gone = id.and_then(|id| {
-                    self.engine.guest.functions.borrow_mut().give_back(Holder::Client, id, count)
+                    self.engine.guest.functions.borrow_mut().release(RefHolder::Client, id, count)
                 });
                 self.forget(gone.into_iter().collect());
             }
@@ -102,10 +102,10 @@ impl Session {
             Payload::Input(input) => vec![input],
             Payload::Args(arguments) => arguments,
         };
-        self.invoke(CalledBy::Handler(reply), target, Arguments::Trees(arguments), depth).await;
+        self.invoke(InvokedBy::Handler(reply), target, Arguments::Trees(arguments), depth).await;
     }
 
-    async fn invoke(&mut self, by: CalledBy, target: Target, arguments: Arguments, depth: u32) {
+    async fn invoke(&mut self, by: InvokedBy, target: Target, arguments: Arguments, depth: u32) {
         if depth > self.parts.limits.invoke_depth_max {
             let message = format!("invokes are nested deeper than {}", self.parts.limits.invoke_depth_max);
             return self.reply(by, Err(ErrorObject::new(Kind::TooDeep, message))).await;
@@ -116,11 +116,10 @@ impl Session {
         }
     }
 
-    async fn invoke_binding(&mut self, mut by: CalledBy, name: String, arguments: Arguments, depth: u32) {
-        if let (CalledBy::Client(requester), Arguments::Text(payload)) = (&by, &arguments) {
+    async fn invoke_binding(&mut self, mut by: InvokedBy, name: String, arguments: Arguments, depth: u32) {
+        if let (InvokedBy::Client(requester), Arguments::Text(payload)) = (&by, &arguments) {
             match self.control(requester.connection, &name, payload.text()).await {
-                Some(Control::Done(outcome)) => return self.reply(by, outcome).await,
-                Some(Control::Started(work)) => return self.finish_or_spawn(by, work).await,
+                Some(outcome) => return self.reply(by, outcome).await,
                 None if self.ending.is_some() => return,
                 None => {}
             }
@@ -134,10 +133,10 @@ impl Session {
             Ok([input]) => input,
             Err(error) => return self.reply(by, Err(error)).await,
         };
-        if let Some(binding) = self.server_binding(&name) {
+        if let Some(binding) = self.parts.registry.get(&name).cloned() {
             let (input, caller, functions) = self.input_for_handler(&by, input);
             let mut call = self.dispatcher.call(&binding, depth, functions);
-            if let CalledBy::Handler(reply) = &by {
+            if let InvokedBy::Handler(reply) = &by {
                 call.script_call = reply.script_call;
             }
             let cancel = call.cancel.clone();
@@ -152,55 +151,45 @@ impl Session {
             return;
         }
         match by {
-            CalledBy::Handler(reply) => {
+            InvokedBy::Handler(reply) => {
                 self.call_client(Waiter::Handler(reply), Target::Binding(name), Payload::Input(input), depth)
                     .await;
             }
-            CalledBy::Client(_) => {
+            InvokedBy::Client(_) => {
                 let error = ErrorObject::new(Kind::UnknownBinding, format!("no binding {name}"));
                 self.reply(by, Err(error)).await;
             }
         }
     }
 
-    /// The handler of a server binding; `None` if a name of the client hides it.
-    fn server_binding(&self, name: &str) -> Option<Arc<HandlerEntry>> {
-        match self.live.as_ref().is_some_and(|live| live.catalog.names().conflict(name).is_some()) {
-            true => None,
-            false => self.dispatcher.handlers.get(name),
-        }
-    }
-
-    /// A handler sees the session's keys for functions, whoever they come from, and holds them while it works.
-    fn input_for_handler(&self, by: &CalledBy, input: Value) -> (Value, CallContext, Vec<String>) {
+    /// A handler sees the session's names for functions, of the client as of the script, and holds them while it works.
+    fn input_for_handler(&self, by: &InvokedBy, input: Value) -> (Value, CallContext, Vec<FnRef>) {
         match by {
-            CalledBy::Handler(_) => (input, CallContext::Script, Vec::new()),
-            CalledBy::Client(requester) => {
-                let input = scope_functions(input, requester.connection);
-                let functions = fn_refs::ids(&input);
+            InvokedBy::Handler(_) => (input, CallContext::Script, Vec::new()),
+            InvokedBy::Client(requester) => {
+                let input = fn_values::scope_to_connection(input, requester.connection);
+                let functions = fn_values::names(&input);
                 (input, CallContext::Client, functions)
             }
         }
     }
 
-    async fn invoke_reference(&mut self, by: CalledBy, reference: &str, arguments: Arguments, depth: u32) {
-        let found = match &by {
-            CalledBy::Client(_) => self.held_by(Holder::Client, reference.strip_prefix('f')),
-            CalledBy::Handler(_) => self.held_by(Holder::Host, reference.strip_prefix("host:")),
+    async fn invoke_reference(&mut self, by: InvokedBy, reference: &str, arguments: Arguments, depth: u32) {
+        let function = FnRef::parse_or_unknown(reference);
+        let (source, holder) = match &by {
+            InvokedBy::Client(_) => (ValueSource::Client, RefHolder::Client),
+            InvokedBy::Handler(_) => (ValueSource::Handler, RefHolder::Handler),
         };
+        let found = self.held_by(holder, &function);
         match (found, by) {
-            (Some(Callable::Script(_, function)), by) => {
+            (Some(Callable::Script(_, root)), by) => {
                 if let Err(exceeded) = self.admit_invocation() {
                     return self.reply(by, Err(exceeded.into())).await;
                 }
                 let number = self.number();
-                let (origin, holder) = match by {
-                    CalledBy::Client(_) => (Origin::Client, Holder::Client),
-                    CalledBy::Handler(_) => (Origin::Host, Holder::Host),
-                };
-                let owner = Owner::Invocation(number);
+                let owner = ChargedTo::Invocation(number);
                 let clock = WallClock::start(Instant::now(), self.parts.limits.wall_max(), None);
-                let schemas = self.schemas_of_function(reference);
+                let schemas = self.schemas_of_function(holder, &function);
                 let started = Instant::now();
                 let refused = self.refuse_arguments(schemas.as_deref(), reference, &arguments);
                 self.charge_check(None, started.elapsed());
@@ -209,36 +198,35 @@ impl Session {
                 }
                 self.invocations
                     .insert(number, Invocation { by, schemas, cpu: Duration::ZERO, clock, depth });
-                let action = Action::Call { owner, function, arguments, origin, holder };
+                let action = Action::Call { owner, function: root, arguments, source, holder };
                 self.ready.push_back(Ready { owner, depth, action });
             }
-            (Some(Callable::Native(native)), by) => self.invoke_native(by, native, arguments, depth).await,
-            (found @ (Some(Callable::Import(_)) | None), CalledBy::Handler(reply)) => {
+            (Some(Callable::Handler(native)), by) => self.invoke_native(by, native, arguments, depth).await,
+            (found @ (Some(Callable::Import(_)) | None), InvokedBy::Handler(reply)) => {
                 let key = match &found {
                     Some(Callable::Import(key)) => key,
-                    _ => reference,
+                    _ => &function,
                 };
                 // A handler passes trees.
                 let Arguments::Trees(arguments) = arguments else { return };
                 self.call_import(reply, key, arguments, depth).await;
             }
-            (Some(Callable::Import(_)) | None, by @ CalledBy::Client(_)) => {
+            (Some(Callable::Import(_)) | None, by @ InvokedBy::Client(_)) => {
                 let error = ErrorObject::new(Kind::UnknownRef, format!("no function {reference}"));
                 self.reply(by, Err(error)).await;
             }
         }
     }
 
-    fn schemas_of_function(&self, reference: &str) -> Option<Arc<FunctionSchemas>> {
-        let number = function_number(reference)?;
-        self.engine.guest.export_schemas.borrow().get(&number).cloned()
+    fn schemas_of_function(&self, holder: RefHolder, function: &FnRef) -> Option<Arc<FunctionSchemas>> {
+        self.engine.guest.functions.borrow().schemas(holder, function.script_number()?)
     }
 
-    fn held_by(&self, holder: Holder, id: Option<&str>) -> Option<Callable> {
-        self.engine.guest.functions.borrow().get(holder, id?.parse().ok()?)
+    fn held_by(&self, holder: RefHolder, function: &FnRef) -> Option<Callable> {
+        self.engine.guest.functions.borrow().get(holder, function.script_number()?)
     }
 
-    async fn invoke_native(&mut self, mut by: CalledBy, native: u64, arguments: Arguments, depth: u32) {
+    async fn invoke_native(&mut self, mut by: InvokedBy, native: u64, arguments: Arguments, depth: u32) {
         let arguments = match self.read_arguments(&mut by, arguments) {
             Ok(arguments) => arguments,
             Err(error) => return self.reply(by, Err(error)).await,
@@ -259,7 +247,7 @@ impl Session {
     }
 
     /// A handler calls a function of the client.
-    async fn call_import(&mut self, reply: HandlerReply, key: &str, arguments: Vec<Value>, depth: u32) {
+    async fn call_import(&mut self, reply: HandlerReply, key: &FnRef, arguments: Vec<Value>, depth: u32) {
         let waiter = Waiter::Handler(reply);
         match self.own_reference(key) {
             Some(id) => {
@@ -274,7 +262,7 @@ impl Session {
         let Some(invocation) = self.invocations.remove(&number) else {
             return;
         };
-        self.engine.guest.calls.borrow_mut().close_account(Owner::Invocation(number));
+        self.engine.guest.calls.borrow_mut().close_account(ChargedTo::Invocation(number));
         let started = Instant::now();
         let outcome = settled.outcome.and_then(|encoded| {
             check_result(invocation.schemas.as_deref(), &encoded)?;
@@ -283,11 +271,11 @@ impl Session {
         self.charge_check(None, started.elapsed());
         let internal = |error: serde_json::Error| ErrorObject::new(Kind::Internal, error.to_string());
         match invocation.by {
-            CalledBy::Client(requester) => {
+            InvokedBy::Client(requester) => {
                 let answer = outcome.and_then(|value| to_raw_value(&Given { value }).map_err(internal));
                 self.answer(&requester, answer).await;
             }
-            CalledBy::Handler(reply) => {
+            InvokedBy::Handler(reply) => {
                 // A handler that was cancelled does not want to know.
                 let _ = reply.reply_tx.send(outcome.and_then(|value| value.into_tree().map_err(internal)));
             }
@@ -296,11 +284,11 @@ impl Session {
 
     /// Ends a call into the script for a reason of ours.
     pub(crate) async fn stop_invocation(&mut self, number: u64, reason: Stop) {
-        let owner = Owner::Invocation(number);
+        let owner = ChargedTo::Invocation(number);
         self.watches.borrow_mut().retain(|watched| watched.owner != owner);
         self.abandon_calls_of(owner).await;
         let error = self.stop_error(reason, "the function was stopped");
-        self.finish_invocation(number, Settled { owner, outcome: Err(error), handed: Vec::new() }).await;
+        self.finish_invocation(number, Settled { owner, outcome: Err(error), exported: Vec::new() }).await;
     }
 
     /// Ends calls into the script whose time is over. Only with an empty JavaScript stack.
@@ -318,8 +306,8 @@ impl Session {
             return;
         };
         let outcome = match &by {
-            CalledBy::Client(_) => outcome.and_then(|value| self.export_functions(value)),
-            CalledBy::Handler(_) => outcome,
+            InvokedBy::Client(_) => outcome.and_then(|value| self.export_functions(value)),
+            InvokedBy::Handler(_) => outcome,
         };
         self.reply(by, outcome).await;
     }
@@ -327,42 +315,35 @@ impl Session {
     /// Functions that a handler returns to the client become references on the wire.
     fn export_functions(&mut self, mut value: Value) -> Result<Value, ErrorObject> {
         let mut failure = None;
-        fn_refs::replace(&mut value, &mut |place| {
-            let mut exported = place.clone();
-            match self.export_key(fn_refs::id_at(place)?) {
-                Ok(id) => exported["$fn"] = id,
-                Err(error) => failure = Some(error),
-            }
-            Some(exported)
+        fn_values::rename(&mut value, |id| {
+            let exported = self.export_key(FnRef::parse_or_unknown(id));
+            exported.map_err(|error| failure = Some(error)).ok().map(|id| id.to_string())
         });
         failure.map_or(Ok(value), Err)
     }
 
-    fn export_key(&mut self, key: &str) -> Result<Value, ErrorObject> {
-        let callable =
-            if let Some(number) = key.strip_prefix("native:").and_then(|number| number.parse().ok()) {
-                Callable::Native(number)
-            } else if let Some(callable) = self.held_by(Holder::Host, key.strip_prefix("host:")) {
-                callable
-            } else {
-                Callable::Import(key.to_owned())
-            };
-        match self.engine.guest.functions.borrow_mut().hand_out(Holder::Client, callable) {
-            Some(id) => Ok(Value::from(format!("f{id}"))),
+    fn export_key(&mut self, function: FnRef) -> Result<FnRef, ErrorObject> {
+        let callable = match (self.held_by(RefHolder::Handler, &function), function) {
+            (Some(callable), _) => callable,
+            (None, FnRef::Handler(number)) => Callable::Handler(number),
+            (None, function @ (FnRef::Script(_) | FnRef::Client { .. })) => Callable::Import(function),
+        };
+        match self.engine.guest.functions.borrow_mut().export(RefHolder::Client, callable) {
+            Some(id) => Ok(FnRef::Script(id)),
             None => Err(ErrorObject::new(Kind::TooManyRefs, "too many live function references")),
         }
     }
 
-    pub(super) async fn reply(&mut self, by: CalledBy, outcome: Result<Value, ErrorObject>) {
+    async fn reply(&mut self, by: InvokedBy, outcome: Result<Value, ErrorObject>) {
         match by {
-            CalledBy::Client(requester) => {
+            InvokedBy::Client(requester) => {
                 let answer = outcome.and_then(|value| {
                     to_raw_value(&ValueResult { value })
                         .map_err(|error| ErrorObject::new(Kind::Internal, error.to_string()))
                 });
                 self.answer(&requester, answer).await;
             }
-            CalledBy::Handler(reply) => {
+            InvokedBy::Handler(reply) => {
                 // A handler that was cancelled does not want to know.
                 let _ = reply.reply_tx.send(outcome);
             }
@@ -370,10 +351,10 @@ impl Session {
     }
 
     /// How many invokes an owner is inside of.
-    pub(crate) fn depth_of(&self, owner: Owner) -> u32 {
+    pub(crate) fn depth_of(&self, owner: ChargedTo) -> u32 {
         match owner {
-            Owner::Invocation(number) => self.invocations.get(&number).map_or(0, |call| call.depth),
-            Owner::Eval(_) | Owner::Nobody => 0,
+            ChargedTo::Invocation(number) => self.invocations.get(&number).map_or(0, |call| call.depth),
+            ChargedTo::Eval(_) | ChargedTo::Background => 0,
         }
     }
 

@@ -31,7 +31,7 @@ use tokio::sync::{Semaphore, mpsc};
 
 use super::context_pool::Need;
 use super::engine::{Engine, EngineError, Settled};
-use super::guest::Owner;
+use super::guest::ChargedTo;
 use super::meter::Stop;
 use super::poll_counter::Pace;
 use super::shard::{Residence, Shard};
@@ -66,7 +66,7 @@ pub(crate) struct SessionParts {
 
 /// Something that needs an empty JavaScript stack.
 pub(crate) struct Ready {
-    owner: Owner,
+    owner: ChargedTo,
     depth: u32,
     action: Action,
 }
@@ -100,7 +100,7 @@ pub(crate) struct Session {
     /// One permit, for the text about all bindings that is being written.
     describe_slot: Arc<Semaphore>,
     /// For whom JavaScript is on the stack, running or suspended.
-    in_turn: Option<Owner>,
+    in_turn: Option<ChargedTo>,
     /// Whether the world is to be replaced when the stack is empty.
     reset_requested: bool,
     /// Whether memory is being freed.
@@ -265,7 +265,7 @@ impl Session {
         }
         if self.evals.running.is_none() {
             if in_background && self.engine.has_leftovers() {
-                return Some(Ready { owner: Owner::Nobody, depth: 0, action: Action::Jobs });
+                return Some(Ready { owner: ChargedTo::Background, depth: 0, action: Action::Jobs });
             }
             return self.start_next_eval();
         }
@@ -275,25 +275,25 @@ impl Session {
     fn due_timer(&mut self, now: Instant, in_background: bool) -> Option<Ready> {
         let (timer, owner) = self.engine.guest.timers.borrow_mut().take_due(now)?;
         let owner = self.current_owner(owner);
-        if owner == Owner::Nobody && !in_background {
+        if owner == ChargedTo::Background && !in_background {
             // Its eval is over and the budget or the quota is used up: it waits until there is some again.
             let later = self.background_wait(now).unwrap_or(now);
-            self.engine.guest.timers.borrow_mut().set(timer, later, Owner::Nobody);
+            self.engine.guest.timers.borrow_mut().set(timer, later, ChargedTo::Background);
             return None;
         }
         Some(Ready { owner, depth: 0, action: Action::Timer(timer) })
     }
 
     /// Whoever is over pays for nothing any more.
-    fn current_owner(&self, owner: Owner) -> Owner {
+    fn current_owner(&self, owner: ChargedTo) -> ChargedTo {
         let is_current = match owner {
-            Owner::Eval(number) => {
+            ChargedTo::Eval(number) => {
                 self.evals.running.as_ref().is_some_and(|running| running.number == number)
             }
-            Owner::Invocation(number) => self.invocations.contains_key(&number),
-            Owner::Nobody => true,
+            ChargedTo::Invocation(number) => self.invocations.contains_key(&number),
+            ChargedTo::Background => true,
         };
-        if is_current { owner } else { Owner::Nobody }
+        if is_current { owner } else { ChargedTo::Background }
     }
 
     /// Runs one turn to its end, in slices, and acts on what it brought.
@@ -331,7 +331,7 @@ impl Session {
         };
         drop(contender);
         let total = guest.meter.finish();
-        guest.owner.set(Owner::Nobody);
+        guest.owner.set(ChargedTo::Background);
         self.in_turn = None;
         self.engine.used().end_turn();
         let is_overdrawn = self.count_cpu(total.saturating_sub(counted));
@@ -342,19 +342,19 @@ impl Session {
         }
     }
 
-    async fn after_turn(&mut self, owner: Owner, settled: Vec<Settled>, stopped: Option<Stop>) {
+    async fn after_turn(&mut self, owner: ChargedTo, settled: Vec<Settled>, stopped: Option<Stop>) {
         // Before the eval is over, so that its last lines still name it.
         self.stream_console().await;
         for settled in settled {
             // An eval that was asked to end in this turn is told so below, even if it came to its end all the same.
-            if stopped.is_some() && settled.owner == owner && matches!(owner, Owner::Eval(_)) {
-                self.take_back_functions(&settled.handed);
+            if stopped.is_some() && settled.owner == owner && matches!(owner, ChargedTo::Eval(_)) {
+                self.take_back_functions(&settled.exported);
                 continue;
             }
             match settled.owner {
-                Owner::Eval(_) => self.finish_eval(settled.outcome, &settled.handed).await,
-                Owner::Invocation(number) => self.finish_invocation(number, settled).await,
-                Owner::Nobody => {}
+                ChargedTo::Eval(_) => self.finish_eval(settled.outcome, &settled.exported).await,
+                ChargedTo::Invocation(number) => self.finish_invocation(number, settled).await,
+                ChargedTo::Background => {}
             }
         }
         if let Some(reason) = stopped {
@@ -372,14 +372,14 @@ impl Session {
         }
     }
 
-    async fn fail_owner(&mut self, owner: Owner, error: crate::rpc::ErrorObject) {
+    async fn fail_owner(&mut self, owner: ChargedTo, error: crate::rpc::ErrorObject) {
         match owner {
-            Owner::Eval(_) => self.finish_eval(Err(error), &[]).await,
-            Owner::Invocation(number) => {
-                self.finish_invocation(number, Settled { owner, outcome: Err(error), handed: Vec::new() })
+            ChargedTo::Eval(_) => self.finish_eval(Err(error), &[]).await,
+            ChargedTo::Invocation(number) => {
+                self.finish_invocation(number, Settled { owner, outcome: Err(error), exported: Vec::new() })
                     .await;
             }
-            Owner::Nobody => {}
+            ChargedTo::Background => {}
         }
     }
 

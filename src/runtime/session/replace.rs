@@ -9,13 +9,14 @@ use std::rc::Rc;
 
 use super::super::context_pool::Need;
 use super::super::engine::Settled;
-use super::super::guest::{Callable, Holder, Owner};
+use super::super::guest::{Callable, ChargedTo, RefHolder};
 use super::super::meter::Stop;
 use super::super::source;
 use super::evals::Running;
 use super::turn::Action;
 use super::{Ready, Session};
 use crate::protocol::boundary::{Closing, SessionEvent};
+use crate::protocol::fn_ref::FnRef;
 use crate::rpc::{ErrorObject, Kind};
 
 impl Session {
@@ -52,7 +53,7 @@ impl Session {
         let declared = source::declared_names(&running.source.code);
         let is_lost = Rc::new(Cell::new(false));
         let action = Action::Recover { declared, is_lost: Rc::clone(&is_lost) };
-        let ready = Ready { owner: Owner::Nobody, depth: 0, action };
+        let ready = Ready { owner: ChargedTo::Background, depth: 0, action };
         let was_relieving = std::mem::replace(&mut self.relieving, true);
         Box::pin(self.perform(ready, None)).await;
         self.relieving = was_relieving;
@@ -63,9 +64,9 @@ impl Session {
             .with("sessionLost", true);
         let invocations: Vec<u64> = self.invocations.keys().copied().collect();
         for number in invocations {
-            let owner = Owner::Invocation(number);
+            let owner = ChargedTo::Invocation(number);
             self.abandon_calls_of(owner).await;
-            let settled = Settled { owner, outcome: Err(lost.clone()), handed: Vec::new() };
+            let settled = Settled { owner, outcome: Err(lost.clone()), exported: Vec::new() };
             self.finish_invocation(number, settled).await;
         }
         let old = Rc::clone(&self.engine.guest);
@@ -83,7 +84,7 @@ impl Session {
         self.relieving = true;
         let is_lost = Rc::new(Cell::new(false));
         let action = Action::Recover { declared: Vec::new(), is_lost: Rc::clone(&is_lost) };
-        Box::pin(self.perform(Ready { owner: Owner::Nobody, depth: 0, action }, None)).await;
+        Box::pin(self.perform(Ready { owner: ChargedTo::Background, depth: 0, action }, None)).await;
         if is_lost.get() {
             self.cancel_everything(Stop::Memory).await;
             self.replace_engine().await;
@@ -114,10 +115,10 @@ impl Session {
 
     /// The functions of the client that the script held, and those it dropped since the last look.
     async fn release_imports(&mut self) {
-        let imports = self.engine.guest.imports.take();
+        let imports: Vec<(FnRef, u64)> = self.engine.guest.imports.borrow_mut().drain().collect();
         let dropped = self.engine.guest.dropped.take();
         for (key, count) in imports.into_iter().chain(dropped) {
-            if let Some(number) = key.strip_prefix("native:").and_then(|number| number.parse().ok()) {
+            if let FnRef::Handler(number) = key {
                 self.dispatcher.host_functions.remove(number);
             } else if let Some(reference) = self.own_reference(&key) {
                 self.emit(SessionEvent::Release { reference, count }).await;
@@ -133,9 +134,9 @@ impl Session {
         self.keys.drop_functions();
         drop(self.dispatcher.pending.take());
         let mut functions = self.engine.guest.functions.borrow_mut();
-        for holder in [Holder::Client, Holder::Host] {
+        for holder in [RefHolder::Client, RefHolder::Handler] {
             for callable in functions.take_all_of(holder) {
-                if let Callable::Native(number) = callable {
+                if let Callable::Handler(number) = callable {
                     self.dispatcher.host_functions.remove(number);
                 }
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::super::guest::Owner;
+use super::super::guest::ChargedTo;
 use super::super::meter::Stop;
 use super::super::shard::Residence;
 use super::super::slices::{self, Contender};
@@ -74,10 +74,10 @@ impl Session {
         let now = Instant::now();
         self.expire_calls(now).await;
         let deadline = match self.in_turn {
-            Some(Owner::Invocation(number)) => {
+            Some(ChargedTo::Invocation(number)) => {
                 self.invocations.get(&number).and_then(|call| call.clock.deadline())
             }
-            Some(Owner::Eval(_) | Owner::Nobody) | None => {
+            Some(ChargedTo::Eval(_) | ChargedTo::Background) | None => {
                 self.evals.running.as_ref().and_then(|running| running.clock.deadline())
             }
         };
@@ -88,34 +88,36 @@ impl Session {
     }
 
     /// What an owner has spent, and what it may spend in all.
-    pub(crate) fn budget_of(&mut self, owner: Owner) -> (Duration, Duration) {
+    pub(crate) fn budget_of(&mut self, owner: ChargedTo) -> (Duration, Duration) {
         match owner {
-            Owner::Eval(_) => {
+            ChargedTo::Eval(_) => {
                 let spent = self.evals.running.as_ref().map(|running| running.cpu).unwrap_or_default();
                 (spent, self.parts.limits.cpu_max())
             }
-            Owner::Invocation(number) => {
+            ChargedTo::Invocation(number) => {
                 let spent = self.invocations.get(&number).map(|call| call.cpu).unwrap_or_default();
                 (spent, self.parts.limits.cpu_max())
             }
-            Owner::Nobody => (Duration::ZERO, self.background.left(Instant::now()).max(BACKGROUND_TURN_MIN)),
+            ChargedTo::Background => {
+                (Duration::ZERO, self.background.left(Instant::now()).max(BACKGROUND_TURN_MIN))
+            }
         }
     }
 
     /// Records what an owner has spent in all.
-    pub(crate) fn set_spent(&mut self, owner: Owner, total: Duration) {
+    pub(crate) fn set_spent(&mut self, owner: ChargedTo, total: Duration) {
         match owner {
-            Owner::Eval(_) => {
+            ChargedTo::Eval(_) => {
                 if let Some(running) = &mut self.evals.running {
                     running.cpu = total;
                 }
             }
-            Owner::Invocation(number) => {
+            ChargedTo::Invocation(number) => {
                 if let Some(call) = self.invocations.get_mut(&number) {
                     call.cpu = total;
                 }
             }
-            Owner::Nobody => self.background.charge(total),
+            ChargedTo::Background => self.background.charge(total),
         }
     }
 
@@ -129,11 +131,11 @@ impl Session {
     }
 
     /// Ends an eval or a call into the script, if it is still at work. Only with an empty JavaScript stack.
-    pub(crate) async fn stop_owner(&mut self, owner: Owner, reason: Stop) {
+    pub(crate) async fn stop_owner(&mut self, owner: ChargedTo, reason: Stop) {
         match self.current_owner(owner) {
-            Owner::Eval(_) => self.stop_eval(reason).await,
-            Owner::Invocation(number) => self.stop_invocation(number, reason).await,
-            Owner::Nobody => {}
+            ChargedTo::Eval(_) => self.stop_eval(reason).await,
+            ChargedTo::Invocation(number) => self.stop_invocation(number, reason).await,
+            ChargedTo::Background => {}
         }
     }
 
@@ -158,7 +160,7 @@ impl Session {
     pub(crate) fn is_over_quota(&self, ready: &Ready) -> bool {
         matches!(ready.action, Action::Settle(_))
             && self.account().check_cpu(Instant::now).is_err()
-            && self.current_owner(ready.owner) == Owner::Nobody
+            && self.current_owner(ready.owner) == ChargedTo::Background
     }
 
     /// When work that no eval waits for may run next; `None`: now.

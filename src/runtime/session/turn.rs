@@ -7,7 +7,7 @@ use std::time::Duration;
 use rquickjs::Promise;
 
 use super::super::engine::{Arguments, Engine, Look, Settled, Source, Started, Watched};
-use super::super::guest::{CallAnswer, Callable, Holder, Origin, Owner, Root};
+use super::super::guest::{CallAnswer, Callable, ChargedTo, RefHolder, Root, ValueSource};
 use super::super::slice::Turn;
 use crate::budget::Charge;
 use crate::rpc::{ErrorObject, Kind};
@@ -18,9 +18,9 @@ const NATIVE_STACK_BYTES: usize = 1536 << 10;
 /// What a turn starts with.
 pub(crate) enum Action {
     /// Run the code of an eval.
-    Eval { owner: Owner, source: Rc<Source> },
+    Eval { owner: ChargedTo, source: Rc<Source> },
     /// Call a function of the script.
-    Call { owner: Owner, function: Root, arguments: Arguments, origin: Origin, holder: Holder },
+    Call { owner: ChargedTo, function: Root, arguments: Arguments, source: ValueSource, holder: RefHolder },
     /// Settle calls that the script waits for; their client is charged until then.
     Settle(Vec<(u64, CallAnswer, Charge)>),
     /// Fire a timer.
@@ -55,8 +55,8 @@ fn run(engine: &Engine, watches: &Watches, action: Action) -> Vec<Settled> {
         let mut settled = Vec::new();
         let started = match action {
             Action::Eval { owner, source } => Some((owner, engine.start_eval(ctx, owner, &source))),
-            Action::Call { owner, function, arguments, origin, holder } => {
-                Some((owner, engine.start_call(ctx, owner, &function, &arguments, (origin, holder))))
+            Action::Call { owner, function, arguments, source, holder } => {
+                Some((owner, engine.start_call(ctx, owner, &function, &arguments, (source, holder))))
             }
             Action::Settle(answers) => {
                 for (call, answer, _charge) in answers {
@@ -89,7 +89,7 @@ fn run(engine: &Engine, watches: &Watches, action: Action) -> Vec<Settled> {
             Some((_, Ok(Started::Over(over)))) => settled.push(over),
             // A script that was stopped did not fail: the session knows why it ended.
             Some((owner, Err(error))) if engine.guest.meter.stopped().is_none() => {
-                settled.push(Settled { owner, outcome: Err(error), handed: Vec::new() })
+                settled.push(Settled { owner, outcome: Err(error), exported: Vec::new() })
             }
             Some((_, Err(_))) | None => {}
         }
@@ -105,7 +105,7 @@ fn run(engine: &Engine, watches: &Watches, action: Action) -> Vec<Settled> {
 
 /// Whether the eval is among what is over.
 fn has_eval(settled: &[Settled]) -> bool {
-    settled.iter().any(|settled| matches!(settled.owner, Owner::Eval(_)))
+    settled.iter().any(|settled| matches!(settled.owner, ChargedTo::Eval(_)))
 }
 
 /// Runs jobs and looks at what is awaited, until neither gives anything new. The jobs that an eval leaves at its end run
@@ -114,7 +114,7 @@ fn pump(engine: &Engine, ctx: &rquickjs::Ctx<'_>, watches: &Watches, settled: &m
     loop {
         // Taken out while JavaScript runs: no borrow may be held across a suspension.
         let mut watched = watches.take();
-        let main = watched.iter().find(|watched| matches!(watched.owner, Owner::Eval(_)));
+        let main = watched.iter().find(|watched| matches!(watched.owner, ChargedTo::Eval(_)));
         let main = main.and_then(|main| main.promise.get::<Promise<'_>>(ctx).ok());
         if !has_eval(settled) {
             engine.run_jobs(ctx, main.as_ref());
