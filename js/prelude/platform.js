@@ -28,7 +28,8 @@ const performance = {};
 defineHidden(performance, "now", function now() {
   return host.now();
 });
-ReflectDefineProperty(performance, "timeOrigin", { __proto__: null, value: Date.now() - host.now(), enumerable: true });
+// A getter, because the context may have been made before its session began.
+ReflectDefineProperty(performance, "timeOrigin", { __proto__: null, get: () => host.timeOrigin(), enumerable: true });
 defineTag(performance, "Performance");
 defineGlobal("performance", performance);
 

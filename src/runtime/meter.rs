@@ -7,42 +7,13 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use super::slice;
-use crate::rpc::Kind;
+use crate::session::Stop;
 
 /// How long a script runs before its neighbours are served.
 /// What is quick waits for one slice of a script that is not, so this is the delay beside endless loops. QuickJS asks every
 /// ten thousand back-edges and calls, which takes the tightest loop twice as long: every time it asks, the others have
 /// their turn.
 pub(crate) const SLICE: Duration = Duration::from_micros(20);
-
-/// Why a script was stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stop {
-    /// Its CPU time is used up.
-    Cpu,
-    /// Its time by the clock is used up.
-    Wall,
-    /// The CPU quota of its principal is overdrawn.
-    Quota,
-    /// Its memory is used up.
-    Memory,
-    /// Somebody cancelled it.
-    Cancelled,
-    /// The session ends.
-    Closed,
-}
-
-impl Stop {
-    /// The kind under which the client hears of it.
-    pub(crate) fn kind(self) -> Kind {
-        match self {
-            Self::Cpu | Self::Wall | Self::Quota => Kind::Timeout,
-            Self::Memory => Kind::MemoryLimit,
-            Self::Cancelled => Kind::Cancelled,
-            Self::Closed => Kind::SessionClosed,
-        }
-    }
-}
 
 /// What the interrupt handler does next.
 #[derive(Debug, PartialEq, Eq)]

@@ -2,7 +2,9 @@
 //!
 //! The only place that names `rquickjs`; no JavaScript value leaves it.
 
+mod clock;
 mod context_pool;
+mod driver;
 mod engine;
 mod fair;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -12,10 +14,10 @@ mod heap;
 mod host;
 mod meter;
 mod poll_counter;
+mod port;
 mod prelude;
 mod raw;
 mod script;
-mod session;
 pub mod shard;
 mod slice;
 mod slices;
@@ -25,10 +27,9 @@ mod thrown;
 mod total;
 mod value;
 
+pub(crate) use driver::{Driver, DriverParts};
+pub(crate) use engine::EngineError;
 pub(crate) use heap::give_back;
-pub(crate) use session::{
-    Attachment, EventReceiver, Inbox, Session, SessionParts, control_declarations, event_channel,
-};
-pub use session::{SessionHandle, SessionInfo};
+pub(crate) use port::Port;
 pub(crate) use total::Claim;
 pub use total::MemoryTotal;

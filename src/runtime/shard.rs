@@ -19,10 +19,10 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::poll_counter::PollCounter;
-use super::session::Inbox;
 use super::{context_pool, heap, slice};
 use crate::protocol::boundary::Closing;
 use crate::quota::Account;
+use crate::session::boundary::ToSession;
 
 /// Jobs that wait for a shard: connections accepted while it runs a slice.
 const JOBS_QUEUED_MAX: usize = 4096;
@@ -74,7 +74,7 @@ struct State {
 struct Resident {
     account: Arc<Account>,
     /// Weak: a session that was forgotten by every holder of a handle is still alive, but may not be kept alive here.
-    inbox_tx: mpsc::WeakSender<Inbox>,
+    inbox_tx: mpsc::WeakSender<ToSession>,
     poll_counter: Arc<PollCounter>,
 }
 
@@ -245,11 +245,11 @@ impl Shard {
     pub(crate) fn register(
         &self,
         account: Arc<Account>,
-        inbox_tx: &mpsc::Sender<Inbox>,
+        inbox_tx: mpsc::WeakSender<ToSession>,
         poll_counter: Arc<PollCounter>,
     ) -> Residence {
         let number = self.state.next_session.fetch_add(1, Ordering::Relaxed) + 1;
-        let resident = Resident { account, inbox_tx: inbox_tx.downgrade(), poll_counter };
+        let resident = Resident { account, inbox_tx, poll_counter };
         self.state.sessions.lock().insert(number, resident);
         Residence { shard: self.clone(), number }
     }
@@ -270,7 +270,7 @@ async fn end_sessions(state: &State) {
     let inboxes: Vec<_> = state.sessions.lock().values().map(|resident| resident.inbox_tx.clone()).collect();
     for inbox_tx in inboxes.iter().filter_map(mpsc::WeakSender::upgrade) {
         // A session whose inbox is full is awake, and sees for itself that the shard is retired.
-        let _ = inbox_tx.try_send(Inbox::End(Closing::Fault));
+        let _ = inbox_tx.try_send(ToSession::End(Closing::Fault));
     }
     drop(inboxes);
     let deadline = Instant::now() + RETIRED_SESSIONS_GRACE;

@@ -3,7 +3,8 @@
 use rquickjs::{Array, Ctx, String as JsString, Value as JsValue};
 use serde_json::{Map, Value, json};
 
-use super::guest::{Guest, RefHolder, kit_function};
+use super::guest::{Guest, kit_function};
+use crate::session::RefHolder;
 use super::source::Positions;
 use super::value::Tree;
 use crate::catalog::search::closest;
@@ -174,9 +175,8 @@ fn cause<'js>(ctx: &Ctx<'js>, guest: &Guest, thrown: &Parts<'js>, depth: usize) 
 }
 
 fn suggestions(guest: &Guest, missing: &str) -> Vec<Value> {
-    let (server, client) = (guest.server_catalog.borrow(), guest.client_catalog.borrow());
-    let names = server.iter().chain(client.callable_by_scripts()).map(|entry| entry.name());
-    closest(names, missing, SUGGESTIONS_MAX).into_iter().map(Value::from).collect()
+    let names = guest.machine().visible_names();
+    closest(names.iter().map(String::as_str), missing, SUGGESTIONS_MAX).into_iter().map(Value::from).collect()
 }
 
 impl SourceMap<'_> {

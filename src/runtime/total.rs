@@ -63,6 +63,30 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
+    /// Room for nothing yet.
+    pub(crate) fn empty(total: &Arc<MemoryTotal>) -> Self {
+        Self { total: Arc::clone(total), bytes: 0 }
+    }
+
+    /// Room for that much more, if there is.
+    pub(crate) fn try_grow(&mut self, bytes: usize) -> bool {
+        let is_granted = self.total.try_draw(bytes);
+        self.bytes += if is_granted { bytes } else { 0 };
+        is_granted
+    }
+
+    /// Gives back that much.
+    pub(crate) fn shrink(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        self.total.drawn.fetch_sub(bytes, Relaxed);
+    }
+
+    /// Gives back what is above that much.
+    pub(crate) fn shrink_to(&mut self, bytes: usize) {
+        self.shrink(self.bytes.saturating_sub(bytes));
+    }
+
     /// Room for that much, if there is.
     pub(crate) fn new(total: &Arc<MemoryTotal>, bytes: usize) -> Option<Self> {
         total.try_draw(bytes).then(|| Self { total: Arc::clone(total), bytes })

@@ -100,9 +100,9 @@ impl Session {
     }
 
     /// Passes on what the script dropped since the last look.
-    pub fn send_dropped_imports(&mut self) {
-        for (function, count) in std::mem::take(&mut self.state.dropped_imports) {
-            let freed = self.state.references.drop_import(&function);
+    pub(super) fn send_dropped_imports(&mut self) {
+        for function in std::mem::take(&mut self.state.dropped_imports) {
+            let Some((count, freed)) = self.state.references.drop_import(&function) else { continue };
             self.free(freed.into_iter().collect());
             self.release_to_client(&function, count);
         }

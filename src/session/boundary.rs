@@ -120,8 +120,8 @@ pub enum FromSession {
     },
     /// An eval that the host counts as waiting does not wait any more.
     Dequeued { charge: u64 },
-    /// CPU time that was used.
-    Used { cpu: Duration },
+    /// CPU time that was used, in that many slices.
+    Used { cpu: Duration, slices: u32 },
     /// Something for the metrics.
     Observed(Observation),
     /// The answer to [`ToSession::Inspect`].

@@ -101,7 +101,7 @@ impl Session {
             // A client that does not answer would have the lines of all its evals kept here.
             return None;
         }
-        let (number, QueuedEval { requesters, mut params, has_slot }) = self.state.evals.next()?;
+        let (number, QueuedEval { requesters, mut params, has_slot }) = self.state.evals.next(self.now)?;
         if has_slot && let Some(first) = requesters.first() {
             self.dequeue(first.charge, true);
         }

@@ -10,36 +10,6 @@ use crate::protocol::fn_values;
 use crate::rpc::{ErrorObject, Kind};
 
 impl Session {
-    /// Begins a handler's work for a call of the script that runs. The caller passes the returned call on.
-    pub fn call_handler_for_script(
-        &mut self,
-        call: u64,
-        target: HandlerTarget,
-        value: Value,
-        functions: Vec<FnRef>,
-    ) -> HandlerCall {
-        let charged_to = self.state.in_turn.unwrap_or(ChargedTo::Background);
-        let number = self.next_number();
-        self.state.handler_calls.insert(number, HandlerWork::ScriptCall { call, charged_to });
-        HandlerCall {
-            number,
-            target,
-            input: HandlerInput::Value { value, functions },
-            depth: self.state.depth + 1,
-            eval: match charged_to {
-                ChargedTo::Eval(number) => Some(number),
-                ChargedTo::Invocation(_) | ChargedTo::Background => None,
-            },
-            eval_id: self.eval_id(),
-            script_call: Some(call),
-        }
-    }
-
-    /// The call of that number was answered inside the turn that made it.
-    pub fn finish_within_turn(&mut self, number: u64) {
-        self.state.handler_calls.remove(number);
-    }
-
     /// Begins a handler's work for the client or another handler.
     pub(super) fn call_handler(
         &mut self,

@@ -20,6 +20,7 @@ mod pairs;
 pub(crate) mod positions;
 mod reset;
 mod roles;
+mod script;
 mod state;
 mod stop;
 pub mod tables;
@@ -77,6 +78,17 @@ pub enum PendingTarget {
     Function(crate::protocol::fn_ref::FnRef, crate::protocol::methods::Payload),
 }
 
+/// What a call of the script reaches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallTarget {
+    /// The binding of the server with that number.
+    Server(u32),
+    /// A binding of the client.
+    Client(String),
+    /// A function of the client or of a handler.
+    Function(crate::protocol::fn_ref::FnRef),
+}
+
 /// What the driver is to do.
 #[derive(Debug)]
 pub enum Effect {
@@ -86,8 +98,6 @@ pub enum Effect {
     StopTurn(Stop),
     /// Free these values as soon as the JavaScript stack is empty.
     FreeRoots(Vec<RootId>),
-    /// Forget promises that were rejected and not handled.
-    DropRejections,
     /// Put a fresh context in the place of the present one, then apply [`Input::ContextReplaced`].
     ReplaceContext,
 }
@@ -314,9 +324,9 @@ impl Session {
         }
     }
 
-    /// Counts CPU time that was used, and reports it to the host.
-    pub fn charge_cpu(&mut self, cpu: Duration) {
+    /// Counts CPU time that was used outside of turns, and reports it to the host.
+    fn charge_cpu(&mut self, cpu: Duration) {
         self.state.cpu_total += cpu;
-        self.send(FromSession::Used { cpu });
+        self.send(FromSession::Used { cpu, slices: 0 });
     }
 }

@@ -133,6 +133,7 @@ impl Session {
             }
         }
         self.state.promises.clear();
+        self.state.rejections.clear();
         self.state.pending.clear();
         self.state.keys.drop_functions();
         self.state.script_calls.clear();

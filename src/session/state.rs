@@ -7,13 +7,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::tables::{
-    Background, ClientCalls, Console, EvalQueue, Freed, HandlerCalls, Invocations, KeyedOutcomes, References,
+    Background, ClientCalls, Console, EvalQueue, Freed, HandlerCalls, Invocations, KeyedOutcomes, Rejection, References,
     RunningEval, ScriptCalls, Timers,
 };
 use super::{AwaitedPromise, ChargedTo, PendingCall, RootId, Time, Turn};
 use crate::catalog::Catalog;
 use crate::limits::Limits;
 use crate::protocol::boundary::Closing;
+use crate::protocol::fn_ref::FnRef;
 use crate::protocol::names::CONSOLE_WRITE;
 use crate::quota::QuotaExceeded;
 use crate::rpc::ErrorObject;
@@ -64,10 +65,12 @@ pub struct SessionState {
     pub pending: Vec<PendingCall>,
     /// Promises that are awaited for evals and invocations.
     pub promises: Vec<AwaitedPromise>,
+    /// Rejections that are to be reported unless they are handled.
+    pub rejections: Vec<Rejection>,
     /// Functions that crossed.
     pub references: References,
-    /// Functions of the outside that the script dropped since the last look, with how often each was received.
-    pub dropped_imports: Vec<(crate::protocol::fn_ref::FnRef, u64)>,
+    /// Functions of the outside that the script dropped since the last look.
+    pub dropped_imports: Vec<FnRef>,
     /// Timers of the script.
     pub timers: Timers,
     /// Console lines.
@@ -139,6 +142,7 @@ impl SessionState {
             script_calls: ScriptCalls::default(),
             pending: Vec::new(),
             promises: Vec::new(),
+            rejections: Vec::new(),
             references: References::new(limits.references_max),
             dropped_imports: Vec::new(),
             timers: Timers::new(limits.timers_max),

@@ -1,7 +1,7 @@
 //! Ending evals and invocations for a reason of the session's own.
 
 use super::tables::HandlerWork;
-use super::{ChargedTo, Effect, Session, Settled, Stop};
+use super::{ChargedTo, Effect, RootId, Session, Settled, Stop};
 use crate::rpc::{ErrorObject, Kind};
 
 impl Session {
@@ -28,9 +28,17 @@ impl Session {
         };
         self.abandon_calls_of(charged_to);
         // What it left rejected ended with it.
-        self.effects.push(Effect::DropRejections);
+        self.drop_rejections();
         let error = self.stop_error(reason, message);
         self.finish_eval(Err(error), &[]);
+    }
+
+    fn drop_rejections(&mut self) {
+        let rejections = std::mem::take(&mut self.state.rejections);
+        let roots: Vec<RootId> = rejections.iter().flat_map(|known| [known.promise, known.reason]).collect();
+        if !roots.is_empty() {
+            self.effects.push(Effect::FreeRoots(roots));
+        }
     }
 
     /// Ends the running eval now, or as soon as the JavaScript stack is empty.

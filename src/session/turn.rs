@@ -42,7 +42,7 @@ impl Session {
         !state.ready.is_empty()
             || !matches!(state.recovery, Recovery::Idle)
             || state.timers.next_at().is_some_and(|at| at <= now)
-            || (state.evals.running.is_none() && (state.evals.queued() > 0 || self.context.has_leftovers))
+            || (state.evals.running.is_none() && (state.evals.queued() > 0 || self.has_leftovers()))
     }
 
     fn choose_turn(&mut self) -> Option<Turn> {
@@ -67,13 +67,18 @@ impl Session {
         if self.state.evals.running.is_some() {
             return None;
         }
-        if may_run_background && self.context.has_leftovers {
+        if may_run_background && self.has_leftovers() {
             return Some(Turn { charged_to: ChargedTo::Background, depth: 0, work: Work::Jobs });
         }
         if self.take_next_catalog() {
             return self.state.ready.pop_front();
         }
         self.start_next_eval()
+    }
+
+    /// Whether an eval left something to be run or reported.
+    pub(super) fn has_leftovers(&self) -> bool {
+        self.context.has_jobs || !self.state.rejections.is_empty()
     }
 
     /// Takes a new version of the server's bindings over before the next eval.
@@ -188,6 +193,8 @@ impl Session {
         } else if self.context.is_overdrawn && matches!(self.state.recovery, Recovery::Idle) {
             self.recover(None);
         }
+        self.send_calls();
+        self.send_dropped_imports();
     }
 
     pub(super) fn discharge_turn(&mut self) {

@@ -146,8 +146,6 @@ pub struct TurnReport {
 pub struct ContextFacts {
     /// Whether promise jobs are left over.
     pub has_jobs: bool,
-    /// Whether there are jobs, or rejections to report.
-    pub has_leftovers: bool,
     /// Bytes of the JavaScript heap in use.
     pub memory_bytes: u64,
     /// The limit of all sessions together, if that refused an allocation.

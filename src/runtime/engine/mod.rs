@@ -9,22 +9,20 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rquickjs::{Context, Ctx, Function, Object, Persistent, Promise, Runtime, Value as JsValue};
+use rquickjs::{Context, Ctx, Function, Object, Promise, Runtime, Value as JsValue};
 
-use super::guest::{self, ChargedTo, Dispatch, Guest, RefHolder, Root, kit_function};
+use super::guest::{self, Guest, SharedSession, kit_function};
 use super::heap::{Heap, Used};
 use super::poll_counter::PollCounter;
 use super::prelude;
-use super::source::Positions;
 use super::stack;
 use super::thrown::SourceMap;
 use super::total::Share;
-use super::value::Encoded;
 use crate::limits::Limits;
-use crate::protocol::fn_ref::FnRef;
 use crate::rpc::{ErrorObject, Kind};
+use crate::session::{AwaitedPromise, ContextFacts, RootId, Settled};
 
-pub(crate) use start::{Arguments, Started};
+pub(crate) use start::Started;
 
 /// Memory that must be free after the limit was hit for the context to be worth keeping.
 const MEMORY_RESERVE_BYTES: usize = 1 << 20;
@@ -40,48 +38,17 @@ pub(crate) enum EngineError {
     Failed(#[from] rquickjs::Error),
 }
 
-/// Something whose promise is awaited on behalf of somebody outside.
-pub(crate) struct Watched {
-    pub(crate) owner: ChargedTo,
-    pub(crate) promise: Root,
-    pub(crate) name: String,
-    pub(crate) positions: Positions,
-    /// To whom functions in the value are exported.
-    pub(crate) holder: RefHolder,
-}
-
-impl Watched {
-    pub(super) fn map(&self) -> SourceMap<'_> {
-        SourceMap { name: &self.name, positions: &self.positions }
-    }
-}
-
-/// What a look at something watched shows.
+/// What a look at an awaited promise shows.
 pub(crate) enum Look {
     /// It is not over.
     Pending,
-    /// It gave a promise, which is watched now in its place.
+    /// It was resolved with a promise, which is awaited now in its place.
     Again,
     /// It is over.
     Over(Settled),
 }
 
-/// How something watched ended.
-pub(crate) struct Settled {
-    pub(crate) owner: ChargedTo,
-    pub(crate) outcome: Result<Encoded, ErrorObject>,
-    /// The functions in the value that a handler now holds.
-    pub(crate) exported: Vec<FnRef>,
-}
-
-/// The code of an eval and what belongs to it.
-pub(crate) struct Source {
-    pub(crate) code: String,
-    pub(crate) name: String,
-    pub(crate) fresh: bool,
-}
-
-/// The world of one session. The fields are dropped in this order.
+/// The context of one session. The fields are dropped in this order.
 pub(crate) struct Engine {
     pub(crate) guest: Rc<Guest>,
     context: Context,
@@ -91,9 +58,9 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// A fresh world. Its calls go nowhere until they are [dispatched](Self::dispatch_to).
+    /// A fresh context. It serves no session until one is [attached](Self::attach).
     pub(crate) fn new(limits: Arc<Limits>, share: Share) -> Result<Self, EngineError> {
-        let guest = Guest::new(limits, Arc::clone(share.total()));
+        let guest = Guest::new(limits, share.total());
         let used = Rc::new(Used::new(guest.limits.memory_bytes_max, share));
         let heap = Heap::new(Rc::clone(&guest.meter), Rc::clone(&used));
         let runtime = Runtime::new_with_alloc(heap)?;
@@ -104,7 +71,7 @@ impl Engine {
             let kit = prelude::install(&ctx, host).inspect_err(|_| {
                 tracing::error!(thrown = ?ctx.catch(), "the prelude does not start");
             })?;
-            guest.kit.replace(Some(Persistent::save(&ctx, kit)));
+            guest.kit.set(Some(guest.roots.hold(&ctx, kit)?));
             Ok(())
         })?;
         let state = Rc::clone(&guest);
@@ -118,9 +85,19 @@ impl Engine {
         Ok(Self { guest, context, runtime, used, poll_counter })
     }
 
-    /// Says where the calls of its scripts go.
-    pub(crate) fn dispatch_to(&self, dispatch: Rc<Dispatch>) {
-        self.guest.dispatch.replace(Some(dispatch));
+    /// A session takes the context.
+    pub(crate) fn attach(&self, session: &Rc<SharedSession>) {
+        self.guest.attach(session);
+    }
+
+    /// What the session's machine has to know of the context.
+    pub(crate) fn facts(&self) -> ContextFacts {
+        ContextFacts {
+            has_jobs: self.has_jobs(),
+            memory_bytes: self.memory_bytes(),
+            refused_by_total: self.used.refused_by_total(),
+            is_overdrawn: self.used.is_overdrawn(),
+        }
     }
 
     /// Whether it was made for a server with these limits. Bindings are set when a session takes it.
@@ -149,11 +126,6 @@ impl Engine {
             flat.push(name.to_owned());
         }
         self.kit(ctx, "setBindings")?.call((flat,))
-    }
-
-    /// Whether an eval left something to be run or reported.
-    pub(crate) fn has_leftovers(&self) -> bool {
-        self.has_jobs() || !self.guest.rejections.borrow().is_empty()
     }
 
     /// Whether jobs are left over.
@@ -188,8 +160,8 @@ impl Engine {
         kit_function(&self.guest.kit(ctx)?, name)
     }
 
-    /// Holds a promise for the session, which sees to it between turns.
-    fn hold<'js>(&self, ctx: &Ctx<'js>, promise: Promise<'js>) -> Result<Root, ErrorObject> {
+    /// Holds a promise for the session, which awaits it between turns.
+    fn hold<'js>(&self, ctx: &Ctx<'js>, promise: Promise<'js>) -> Result<RootId, ErrorObject> {
         let held = self.guest.roots.hold(ctx, promise);
         held.map_err(|error| ErrorObject::new(Kind::Internal, error.to_string()))
     }
@@ -206,8 +178,13 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         self.poll_counter.detach();
-        self.guest.clear();
+        self.guest.roots.clear();
     }
+}
+
+/// The source of an awaited promise, for the stack traces of its errors.
+fn map_of(awaited: &AwaitedPromise) -> SourceMap<'_> {
+    SourceMap { name: &awaited.name, positions: &awaited.positions }
 }
 
 /// QuickJS asks every so often whether to go on.

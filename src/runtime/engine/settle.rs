@@ -3,24 +3,28 @@
 use rquickjs::promise::PromiseState;
 use rquickjs::{Ctx, Object, Promise, Value as JsValue};
 
-use super::super::guest::{CallAnswer, ChargedTo, RefHolder, Settlers};
 use super::super::source;
 use super::super::thrown::{self, SourceMap};
-use super::super::value::{EncodeError, Encoded, Fault, Text, Tree};
-use super::{Engine, Look, Settled, Watched};
+use super::super::value::{EncodeError, Fault, Text, Tree};
+use super::{Engine, Look, map_of};
 use crate::limits::Limits;
 use crate::rpc::{ErrorObject, Kind};
+use crate::session::tables::{Rejection, ScriptCall};
+use crate::session::{AwaitedPromise, ChargedTo, Encoded, RefHolder, Settled, Settlement};
 
 impl Engine {
     /// Settles a call that the script waits for.
-    pub(crate) fn settle(&self, ctx: &Ctx<'_>, call: u64, answer: CallAnswer) {
-        let Some(Settlers { resolve, reject, stack, .. }) = self.guest.calls.borrow_mut().take(call) else {
-            return;
-        };
-        let settled = resolve.restore(ctx).and_then(|resolve| {
-            let reject = reject.restore(ctx)?;
-            self.guest.settle(ctx, &resolve, &reject, answer, Some(&stack))
+    pub(crate) fn settle(&self, ctx: &Ctx<'_>, settlement: Settlement) {
+        let Settlement { call, outcome, source, .. } = settlement;
+        let waiting = self.guest.machine_mut().state.script_calls.take(call);
+        let Some(ScriptCall { resolve, reject, stack, .. }) = waiting else { return };
+        let roots = &self.guest.roots;
+        let settled = roots.get(ctx, resolve).and_then(|resolve| {
+            let reject = roots.get(ctx, reject)?;
+            self.guest.settle(ctx, &resolve, &reject, (outcome, source), Some(&stack))
         });
+        roots.release(resolve);
+        roots.release(reject);
         self.ignore(ctx, settled);
     }
 
@@ -47,9 +51,10 @@ impl Engine {
         while !is_over() && ctx.execute_pending_job() {}
     }
 
-    /// How a watched promise ended, if it has. A promise inside is awaited in its place.
-    pub(crate) fn look_at(&self, ctx: &Ctx<'_>, watched: &mut Watched) -> Look {
-        let Ok(promise) = watched.promise.get::<Promise<'_>>(ctx) else {
+    /// How an awaited promise ended, if it has. A promise inside is awaited in its place.
+    pub(crate) fn look_at(&self, ctx: &Ctx<'_>, awaited: &mut AwaitedPromise) -> Look {
+        let roots = &self.guest.roots;
+        let Ok(promise) = roots.get::<Promise<'_>>(ctx, awaited.promise) else {
             return Look::Pending;
         };
         let outcome = match promise.result::<Object<'_>>() {
@@ -58,34 +63,34 @@ impl Engine {
                 Ok(value) if value.is_promise() => match self.wrap(ctx, value) {
                     Ok(promise) => match self.hold(ctx, promise) {
                         Ok(promise) => {
-                            watched.promise = promise;
+                            roots.release(std::mem::replace(&mut awaited.promise, promise));
                             return Look::Again;
                         }
                         Err(error) => Err(error),
                     },
-                    Err(error) => Err(self.failure(ctx, error, &watched.map())),
+                    Err(error) => Err(self.failure(ctx, error, &map_of(awaited))),
                 },
-                Ok(value) => return Look::Over(self.settled(ctx, watched.owner, &value, watched.holder)),
-                Err(error) => Err(self.failure(ctx, error, &watched.map())),
+                Ok(value) => return Look::Over(self.settled(ctx, awaited.charged_to, &value, awaited.holder)),
+                Err(error) => Err(self.failure(ctx, error, &map_of(awaited))),
             },
             Some(Err(error)) => {
-                self.forget_rejection(ctx, promise.as_value());
-                Err(self.failure(ctx, error, &watched.map()))
+                self.guest.forget_rejection(ctx, promise.as_value());
+                Err(self.failure(ctx, error, &map_of(awaited)))
             }
         };
-        Look::Over(Settled { owner: watched.owner, outcome, exported: Vec::new() })
+        Look::Over(Settled { charged_to: awaited.charged_to, outcome, exported: Vec::new() })
     }
 
     /// The end of something that gave this value. The client gets it as text, a handler as a tree.
     pub(super) fn settled<'js>(
         &self,
         ctx: &Ctx<'js>,
-        owner: ChargedTo,
+        charged_to: ChargedTo,
         value: &JsValue<'js>,
         holder: RefHolder,
     ) -> Settled {
         let (guest, mut exported) = (&self.guest, Vec::new());
-        let encoded = match (owner, holder) {
+        let encoded = match (charged_to, holder) {
             (ChargedTo::Eval(_), _) | (ChargedTo::Invocation(_), RefHolder::Client) => {
                 guest.encode::<Text>(ctx, value, holder, &mut exported).map(Encoded::Text)
             }
@@ -94,7 +99,7 @@ impl Engine {
             }
         };
         let outcome = encoded.map_err(|error| encode_failure(&error, &guest.limits));
-        Settled { owner, outcome, exported }
+        Settled { charged_to, outcome, exported }
     }
 
     /// A promise of `{value}`, which is what an eval gives.
@@ -116,11 +121,11 @@ impl Engine {
         if !error.is_exception() {
             return ErrorObject::new(Kind::Internal, error.to_string());
         }
-        self.told(ctx, ctx.catch(), map)
+        self.describe_thrown(ctx, ctx.catch(), map)
     }
 
     /// The error for a thrown value.
-    pub(super) fn told<'js>(&self, ctx: &Ctx<'js>, thrown: JsValue<'js>, map: &SourceMap<'_>) -> ErrorObject {
+    pub(super) fn describe_thrown<'js>(&self, ctx: &Ctx<'js>, thrown: JsValue<'js>, map: &SourceMap<'_>) -> ErrorObject {
         let is_null = thrown.is_null();
         match thrown::describe(ctx, &self.guest, thrown, map) {
             // With no memory left QuickJS cannot even make the error, and throws null.
@@ -137,21 +142,18 @@ impl Engine {
         self.used.bytes() > limit - limit / 8 || self.used.refused_by_total().is_some()
     }
 
-    /// Reports the rejections that nobody handled by the end of the turn.
+    /// Reports the rejections that were not handled by the end of the turn.
     pub(crate) fn report_rejections(&self, ctx: &Ctx<'_>) {
-        for rejection in self.guest.rejections.take() {
-            if let Ok(reason) = rejection.reason.restore(ctx) {
+        let rejections = std::mem::take(&mut self.guest.machine_mut().state.rejections);
+        for Rejection { promise, reason } in rejections {
+            let thrown = self.guest.roots.get(ctx, reason);
+            self.guest.roots.release(promise);
+            self.guest.roots.release(reason);
+            if let Ok(reason) = thrown {
                 let text = self.guest.describe(ctx, reason);
                 self.guest.print("error", format!("Uncaught (in promise) {text}"));
             }
         }
-    }
-
-    fn forget_rejection<'js>(&self, ctx: &Ctx<'js>, promise: &JsValue<'js>) {
-        self.guest
-            .rejections
-            .borrow_mut()
-            .retain(|known| known.promise.clone().restore(ctx).is_ok_and(|known| known != *promise));
     }
 }
 

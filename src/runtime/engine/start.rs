@@ -1,34 +1,23 @@
 //! How JavaScript begins to run for somebody: the code of an eval, or a call into a function.
 
-use std::cell::RefCell;
-use std::sync::Arc;
-
 use rquickjs::atom::PredefinedAtom;
 use rquickjs::{Ctx, Function, Object, Value as JsValue};
 use serde_json::Value;
 
-use super::super::guest::{ChargedTo, RefHolder, Root, ValueSource};
 use super::super::script::{Code, Refusal, Script};
-use super::super::source::{self, Positions, Prepared};
+use super::super::source::{self, Prepared};
 use super::super::thrown::SourceMap;
 use super::super::value::{self, DecodeError};
-use super::{Engine, Settled, Source, Watched};
-use crate::catalog::Catalog;
+use super::Engine;
 use crate::protocol::methods::RawPayload;
 use crate::rpc::{ErrorObject, Kind};
-
-/// What a function of the script is called with.
-pub(crate) enum Arguments {
-    /// By a handler.
-    Trees(Vec<Value>),
-    /// By the client, as it was sent.
-    Text(RawPayload),
-}
+use crate::session::tables::EvalSource;
+use crate::session::{Arguments, AwaitedPromise, ChargedTo, Positions, RefHolder, RootId, Settled, ValueSource};
 
 /// What began to run.
 pub(crate) enum Started {
     /// It gives a promise, which is to be watched.
-    Waiting(Watched),
+    Waiting(AwaitedPromise),
     /// It is over already.
     Over(Settled),
 }
@@ -46,12 +35,12 @@ impl Engine {
     pub(crate) fn start_eval(
         &self,
         ctx: &Ctx<'_>,
-        owner: ChargedTo,
-        source: &Source,
+        charged_to: ChargedTo,
+        source: &EvalSource,
     ) -> Result<Started, ErrorObject> {
         self.drop_shadows(ctx);
         if let Some(value) = self.read_data(ctx, &source.code) {
-            return Ok(Started::Over(self.settled(ctx, owner, &value, RefHolder::Client)));
+            return Ok(Started::Over(self.settled(ctx, charged_to, &value, RefHolder::Client)));
         }
         let is_binding = |name: &str| self.is_binding(name);
         let options = source::Options { fresh: source.fresh, is_binding: &is_binding };
@@ -69,10 +58,10 @@ impl Engine {
         } else if value.is_promise() {
             self.wrap(ctx, value).map_err(|error| self.failure(ctx, error, &map))?
         } else {
-            return Ok(Started::Over(self.settled(ctx, owner, &value, RefHolder::Client)));
+            return Ok(Started::Over(self.settled(ctx, charged_to, &value, RefHolder::Client)));
         };
-        Ok(Started::Waiting(Watched {
-            owner,
+        Ok(Started::Waiting(AwaitedPromise {
+            charged_to,
             promise: self.hold(ctx, promise)?,
             name: source.name.clone(),
             positions,
@@ -82,11 +71,11 @@ impl Engine {
 
     /// What a script put in the place of a binding stays there until the next eval begins.
     fn drop_shadows(&self, ctx: &Ctx<'_>) {
-        if !self.guest.has_shadows.get() {
+        if !self.guest.machine().state.has_shadows {
             return;
         }
         let kept = self.kit(ctx, "dropShadows").and_then(|drop| drop.call::<_, bool>(()));
-        self.guest.has_shadows.set(*kept.as_ref().unwrap_or(&true));
+        self.guest.machine_mut().state.has_shadows = *kept.as_ref().unwrap_or(&true);
         self.ignore(ctx, kept);
     }
 
@@ -105,7 +94,7 @@ impl Engine {
         &self,
         ctx: &Ctx<'js>,
         prepared: Prepared<'_>,
-        source: &Source,
+        source: &EvalSource,
         options: &source::Options<'_>,
     ) -> Result<Compiled<'js>, ErrorObject> {
         let refused = match self.try_compile(ctx, prepared, &source.name) {
@@ -143,21 +132,20 @@ impl Engine {
     }
 
     fn is_binding(&self, name: &str) -> bool {
-        let is_in = |catalog: &RefCell<Arc<Catalog>>| catalog.borrow().names().has_name_or_prefix(name);
-        is_in(&self.guest.server_catalog) || is_in(&self.guest.client_catalog)
+        self.guest.machine().is_binding(name)
     }
 
     /// Calls a function of the script; what it returns is to be watched.
     pub(crate) fn start_call(
         &self,
         ctx: &Ctx<'_>,
-        owner: ChargedTo,
-        function: &Root,
+        charged_to: ChargedTo,
+        function: RootId,
         arguments: &Arguments,
         (source, holder): (ValueSource, RefHolder),
     ) -> Result<Started, ErrorObject> {
         let failed = |_| ErrorObject::new(Kind::Internal, "the function is not of this session");
-        let function: Function<'_> = function.get(ctx).map_err(failed)?;
+        let function: Function<'_> = self.guest.roots.get(ctx, function).map_err(failed)?;
         let decoded = self
             .decode_arguments(ctx, arguments, source)
             .map_err(|error| error.into_object(Kind::InvalidParams))?;
@@ -170,7 +158,7 @@ impl Engine {
         match function.call_arg::<JsValue<'_>>(list).and_then(|value| self.wrap(ctx, value)) {
             Ok(promise) => {
                 let promise = self.hold(ctx, promise)?;
-                Ok(Started::Waiting(Watched { owner, promise, name, positions, holder }))
+                Ok(Started::Waiting(AwaitedPromise { charged_to, promise, name, positions, holder }))
             }
             Err(error) => Err(self.failure(ctx, error, &SourceMap { name: &name, positions: &positions })),
         }

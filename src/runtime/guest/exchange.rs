@@ -7,11 +7,13 @@ use rquickjs::{Ctx, Function, Value as JsValue};
 use serde_json::{Map, Value};
 
 use super::super::value::{DecodeError, Decoder, EncodeError, Encoder, Fault, Form, Kit};
-use super::{Callable, Guest, RefHolder, Root, ValueSource, kit_function};
+use super::{Guest, kit_function};
 use crate::protocol::fn_ref::FnRef;
 use crate::rpc::Kind;
 use crate::schema::FunctionSchemas;
 use crate::schema::SchemaSource;
+use crate::session::tables::Freed;
+use crate::session::{Callable, RefHolder, RootId, ValueSource};
 
 impl Guest {
     /// Walks a value of the script; functions in it are exported to `holder`, and are listed in `exported`.
@@ -20,7 +22,7 @@ impl Guest {
         ctx: &Ctx<'js>,
         value: &JsValue<'js>,
         holder: RefHolder,
-        exported: &mut Vec<FnRef>,
+        exported: &mut Vec<u64>,
     ) -> Result<F::Whole, EncodeError> {
         let kit = |name: &str| kit_function(&self.kit(ctx)?, name);
         let mut export = |function| self.export(ctx, &kit, function, holder, exported);
@@ -38,7 +40,7 @@ impl Guest {
         kit: &Kit<'_, 'js>,
         function: Function<'js>,
         holder: RefHolder,
-        exported: &mut Vec<FnRef>,
+        exported: &mut Vec<u64>,
     ) -> Result<(String, String), EncodeError> {
         let unusable = |error: rquickjs::Error| {
             let is_stopped = error.is_exception() && ctx.catch().is_uncatchable_error();
@@ -54,21 +56,27 @@ impl Guest {
             Err(_) => String::new(),
         };
         let identify = kit("identify").map_err(unusable)?;
-        let number: u64 = identify.call((function.clone(),)).map_err(unusable)?;
-        let callable = Callable::Script(number, self.roots.hold(ctx, function).map_err(unusable)?);
-        let id = self.functions.borrow_mut().export(holder, callable);
-        let id = id.ok_or_else(|| EncodeError::new(Fault::TooManyRefs))?;
-        let id = FnRef::Script(id);
-        let text = id.to_string();
-        exported.push(id);
-        Ok((text, name))
+        let callable = Callable::Script(identify.call((function.clone(),)).map_err(unusable)?);
+        let (number, root) = {
+            let references = &mut self.machine_mut().state.references;
+            let number = references.export(holder, &callable);
+            (number.map_err(|_| EncodeError::new(Fault::TooManyRefs))?, references.root_of(&callable))
+        };
+        exported.push(number);
+        if root.is_none() {
+            let root = self.roots.hold(ctx, function).map_err(unusable)?;
+            self.machine_mut().state.references.set_root(&callable, root);
+        }
+        Ok((FnRef::Script(number).to_string(), name))
     }
 
     /// Releases what was exported in a value that is not sent after all.
-    fn take_back(&self, holder: RefHolder, exported: &mut Vec<FnRef>) {
-        for id in exported.drain(..).filter_map(|function| function.script_number()) {
-            let released = self.functions.borrow_mut().release(holder, id, 1);
-            drop(released);
+    pub(super) fn take_back(&self, holder: RefHolder, exported: &mut Vec<u64>) {
+        for number in exported.drain(..) {
+            let freed = self.machine_mut().state.references.release(holder, number, 1);
+            if let Some(Freed::Root(root)) = freed {
+                self.roots.release(root);
+            }
         }
     }
 
@@ -112,10 +120,13 @@ impl Guest {
         let mut import = |id: &str, name: &str, fields: &Map<String, Value>| {
             let key = match source {
                 ValueSource::Handler => FnRef::parse_or_unknown(id),
-                ValueSource::Client => FnRef::Client { connection: self.attachment.get(), id: id.to_owned() },
+                ValueSource::Client => {
+                    let connection = self.machine().state.connection().unwrap_or_default();
+                    FnRef::Client { connection, id: id.to_owned() }
+                }
             };
             match self.own_function(&key) {
-                Some(function) => function.get(ctx).map_err(|_| too_many_refs()),
+                Some(function) => self.roots.get(ctx, function).map_err(|_| too_many_refs()),
                 None => {
                     let declared = (source == ValueSource::Client).then_some(fields);
                     self.import(ctx, &kit, (key, name), declared)
@@ -128,10 +139,12 @@ impl Guest {
     }
 
     /// The function of the script that a handler was given and now passes back.
-    fn own_function(&self, key: &FnRef) -> Option<Root> {
-        match self.functions.borrow().get(RefHolder::Handler, key.script_number()?) {
-            Some(Callable::Script(_, function)) => Some(function),
-            Some(Callable::Handler(_) | Callable::Import(_)) | None => None,
+    fn own_function(&self, key: &FnRef) -> Option<RootId> {
+        let machine = self.machine();
+        let references = &machine.state.references;
+        match references.exported(RefHolder::Handler, key.script_number()?)? {
+            callable @ Callable::Script(_) => references.root_of(callable),
+            Callable::Outside(_) => None,
         }
     }
 
@@ -143,16 +156,18 @@ impl Guest {
         (key, name): (FnRef, &str),
         declared: Option<&Map<String, Value>>,
     ) -> Result<Function<'js>, DecodeError> {
-        if !self.imports.borrow().has_room_for(&key) {
+        if !self.machine().state.references.has_room_for(&key) {
             return Err(too_many_refs());
         }
         let compiled = declared.map(|fields| self.compile_schemas(&key, fields)).transpose()?.flatten();
-        let text = key.to_string();
-        if let Some(schemas) = self.imports.borrow_mut().receive(key)
-            && compiled.is_some()
         {
-            *schemas = compiled;
+            let references = &mut self.machine_mut().state.references;
+            references.import(&key).map_err(|_| too_many_refs())?;
+            if let Some(schemas) = compiled {
+                references.set_import_schemas(&key, schemas);
+            }
         }
+        let text = key.to_string();
         let imported = kit("importFunction").and_then(|import| import.call((text, name)));
         imported.map_err(|error| {
             if error.is_exception() {
@@ -169,7 +184,7 @@ impl Guest {
         key: &FnRef,
         fields: &Map<String, Value>,
     ) -> Result<Option<Arc<FunctionSchemas>>, DecodeError> {
-        if self.imports.borrow().get(key).is_some_and(Option::is_some) {
+        if self.machine().state.references.import_schemas(key).is_some() {
             return Ok(None);
         }
         let budget = self.schema_budget.borrow();

@@ -3,12 +3,17 @@
 //! They are given to the prelude as one object that no script ever sees.
 
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rquickjs::{Ctx, Exception, Function, Object, String as JsString, Value as JsValue};
+use rquickjs::{ArrayBuffer, Ctx, Exception, Function, Object, String as JsString, Value as JsValue};
 
-use super::{ChargedTo, ConsoleLine, Guest};
+use super::Guest;
 use crate::protocol::fn_ref::FnRef;
+use crate::session::ChargedTo;
+use crate::session::tables::ConsoleLine;
+
+/// Most bytes one call may ask for; the Web Crypto specification sets it for `getRandomValues`.
+const RANDOM_BYTES_MAX: usize = 65_536;
 
 /// Makes the host object.
 pub(crate) fn install<'js>(ctx: &Ctx<'js>, guest: &Rc<Guest>) -> rquickjs::Result<Object<'js>> {
@@ -17,6 +22,7 @@ pub(crate) fn install<'js>(ctx: &Ctx<'js>, guest: &Rc<Guest>) -> rquickjs::Resul
     install_output(ctx, guest, &host)?;
     install_timers(ctx, guest, &host)?;
     install_calls(ctx, guest, &host)?;
+    install_surroundings(ctx, guest, &host)?;
     Ok(host)
 }
 
@@ -30,8 +36,33 @@ fn install_output<'js>(ctx: &Ctx<'js>, guest: &Rc<Guest>, host: &Object<'js>) ->
         state.print("error", format!("Uncaught {text}"));
     };
     host.set("reportError", Function::new(ctx.clone(), report)?)?;
-    let epoch = guest.epoch;
-    host.set("now", Function::new(ctx.clone(), move || epoch.elapsed().as_secs_f64() * 1000.0)?)?;
+    Ok(())
+}
+
+/// Time and chance.
+fn install_surroundings<'js>(ctx: &Ctx<'js>, guest: &Rc<Guest>, host: &Object<'js>) -> rquickjs::Result<()> {
+    let state = Rc::clone(guest);
+    let now = move || state.shared().clock.now().since_start().as_secs_f64() * 1000.0;
+    host.set("now", Function::new(ctx.clone(), now)?)?;
+    let state = Rc::clone(guest);
+    host.set("timeOrigin", Function::new(ctx.clone(), move || state.shared().clock.origin_ms())?)?;
+    let state = Rc::clone(guest);
+    let random_bytes = move |ctx: Ctx<'js>, length: usize| {
+        if length > RANDOM_BYTES_MAX {
+            return Err(Exception::throw_range(&ctx, "too many random bytes"));
+        }
+        let mut bytes = vec![0; length];
+        state.fill_random(&ctx, &mut bytes)?;
+        ArrayBuffer::new_copy(ctx, bytes)
+    };
+    host.set("randomBytes", Function::new(ctx.clone(), random_bytes)?)?;
+    let state = Rc::clone(guest);
+    let random_uuid = move |ctx: Ctx<'js>| {
+        let mut bytes = [0; 16];
+        state.fill_random(&ctx, &mut bytes)?;
+        Ok::<_, rquickjs::Error>(super::super::host::uuid_text(bytes))
+    };
+    host.set("randomUUID", Function::new(ctx.clone(), random_uuid)?)?;
     Ok(())
 }
 
@@ -39,7 +70,11 @@ fn install_timers<'js>(ctx: &Ctx<'js>, guest: &Rc<Guest>, host: &Object<'js>) ->
     let state = Rc::clone(guest);
     let set = move |ctx: Ctx<'js>, timer: u64, delay_ms: f64| {
         let delay = Duration::try_from_secs_f64(delay_ms / 1000.0).unwrap_or(Duration::from_millis(1));
-        if state.timers.borrow_mut().set(timer, Instant::now() + delay, state.owner.get()) {
+        let shared = state.shared();
+        let at = shared.clock.now() + delay;
+        let tables = &mut shared.machine.borrow_mut().state;
+        let charged_to = tables.in_turn.unwrap_or(ChargedTo::Background);
+        if tables.timers.set(timer, at, charged_to) {
             Ok(())
         } else {
             let limit = state.limits.timers_max;
@@ -48,7 +83,7 @@ fn install_timers<'js>(ctx: &Ctx<'js>, guest: &Rc<Guest>, host: &Object<'js>) ->
     };
     host.set("setTimer", Function::new(ctx.clone(), set)?)?;
     let state = Rc::clone(guest);
-    let clear = move |timer: u64| state.timers.borrow_mut().clear(timer);
+    let clear = move |timer: u64| state.machine_mut().state.timers.clear(timer);
     host.set("clearTimer", Function::new(ctx.clone(), clear)?)?;
     Ok(())
 }
@@ -69,13 +104,11 @@ fn install_calls<'js>(ctx: &Ctx<'js>, guest: &Rc<Guest>, host: &Object<'js>) -> 
     host.set("callReference", Function::new(ctx.clone(), call)?)?;
     let state = Rc::clone(guest);
     let release = move |key: String| {
-        let name = FnRef::parse_or_unknown(&key);
-        let received = state.imports.borrow_mut().remove(&name);
-        state.dropped.borrow_mut().extend(received.map(|count| (name, count)));
+        state.machine_mut().drop_import(FnRef::parse_or_unknown(&key));
     };
     host.set("release", Function::new(ctx.clone(), release)?)?;
     let state = Rc::clone(guest);
-    host.set("noteShadow", Function::new(ctx.clone(), move || state.has_shadows.set(true))?)?;
+    host.set("noteShadow", Function::new(ctx.clone(), move || state.machine_mut().state.has_shadows = true)?)?;
     Ok(())
 }
 
@@ -101,12 +134,22 @@ fn text_of(text: &JsString<'_>) -> String {
 }
 
 impl Guest {
+    fn fill_random(&self, ctx: &Ctx<'_>, bytes: &mut [u8]) -> rquickjs::Result<()> {
+        match self.shared().clock.fill_random(bytes) {
+            true => Ok(()),
+            false => Err(Exception::throw_internal(ctx, "no source of random bytes")),
+        }
+    }
+
     /// Keeps a console line.
     pub(crate) fn print(&self, level: &str, text: String) {
-        let mut console = self.console.borrow_mut();
-        let late = !matches!(self.owner.get(), ChargedTo::Eval(_));
-        let at_ms = u64::try_from(self.eval_started.get().elapsed().as_millis()).unwrap_or(u64::MAX);
-        console.push(ConsoleLine { level: level.to_owned(), text, at_ms, late });
+        let shared = self.shared();
+        let now = shared.clock.now();
+        let tables = &mut shared.machine.borrow_mut().state;
+        let late = !matches!(tables.in_turn, Some(ChargedTo::Eval(_)));
+        let at_ms = now.saturating_since(tables.evals.last_started()).as_millis();
+        let at_ms = u64::try_from(at_ms).unwrap_or(u64::MAX);
+        tables.console.push(ConsoleLine { level: level.to_owned(), text, at_ms, late });
     }
 
     /// A thrown value in words.
@@ -123,7 +166,6 @@ impl Guest {
 
     /// The functions of the prelude.
     pub(crate) fn kit<'js>(&self, ctx: &Ctx<'js>) -> rquickjs::Result<Object<'js>> {
-        let kit = self.kit.borrow().clone().ok_or(rquickjs::Error::Unknown)?;
-        kit.restore(ctx)
+        self.roots.get(ctx, self.kit.get().ok_or(rquickjs::Error::Unknown)?)
     }
 }

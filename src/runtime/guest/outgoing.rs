@@ -2,18 +2,17 @@
 
 use std::time::Instant;
 
-use rquickjs::{Ctx, Function, Object, Persistent, Promise, Value as JsValue};
+use rquickjs::{Ctx, Function, Object, Promise, Value as JsValue};
 use serde_json::{Value, json};
 
-use super::super::total::Claim;
 use super::super::value::{EncodeError, Fault, Tree};
-use super::{
-    CallAnswer, CallRequest, CallTarget, CallValue, ChargedTo, Guest, RefHolder, Settlers, ValueSource,
-    kit_function,
-};
+use super::{Guest, kit_function};
 use crate::protocol::fn_ref::FnRef;
 use crate::protocol::methods::Payload;
 use crate::rpc::{ErrorObject, Kind};
+use crate::session::boundary::HandlerTarget;
+use crate::session::tables::ScriptCall;
+use crate::session::{CallTarget, CallValue, ChargedTo, PendingTarget, RefHolder, ValueSource};
 
 /// Payloads up to here do not count towards the memory of all sessions: a call has a promise of about that size in the
 /// heap, which does.
@@ -89,69 +88,100 @@ impl Guest {
             Ok([input]) => Payload::Input(input),
             Err(arguments) => Payload::Args(arguments),
         };
-        self.open_call(ctx, (resolve, reject), CallTarget::Import(key), payload, exported)?;
+        self.open_call(ctx, (resolve, reject), CallTarget::Function(key), payload, exported)?;
         Ok(promise)
     }
 
-    /// Counts a call and sends it on its way. What is answered at once is settled at once; for the rest the place of
-    /// the call is kept, because by the time it fails the script is elsewhere.
+    /// Counts a call and sends it on its way. One that is answered inside the turn is settled immediately; for the
+    /// others the place of the call is kept, because by the time they fail the script is elsewhere.
     fn open_call<'js>(
         &self,
         ctx: &Ctx<'js>,
         (resolve, reject): (Function<'js>, Function<'js>),
         target: CallTarget,
         payload: Payload,
-        functions: Vec<FnRef>,
+        exported: Vec<u64>,
     ) -> rquickjs::Result<()> {
-        let owner = self.owner.get();
-        if owner == ChargedTo::Background && !self.limits.floating_calls {
-            let error = ErrorObject::new(Kind::Cancelled, "the eval that made this call is over");
-            return self.reject(ctx, &reject, &error, ValueSource::Handler, None);
-        }
-        let calls_max = self.limits.calls_per_eval_max;
-        let call = self.calls.borrow_mut().number(owner, calls_max);
-        let Some(call) = call else {
-            let error =
-                ErrorObject::new(Kind::TooManyCalls, format!("an eval may make {calls_max} binding calls"));
-            return self.reject(ctx, &reject, &error, ValueSource::Handler, None);
-        };
         let payload_bytes = payload.tree_bytes();
-        if payload_bytes > self.limits.calls_bytes_max {
-            return self.reject_unencodable(ctx, &reject, &EncodeError::new(Fault::TooLarge));
-        }
-        if !self.calls.borrow().has_room(payload_bytes, self.limits.calls_bytes_max) {
-            return self.reject_crowded(ctx, &reject);
-        }
+        let opened = self.machine_mut().open_script_call(payload_bytes);
+        let call = match opened {
+            Ok(call) => call,
+            Err(error) => return self.reject(ctx, &reject, &error, ValueSource::Handler, None),
+        };
+        let is_claimed = payload_bytes > UNCLAIMED_BYTES_MAX;
         // To write a large payload takes a while in which QuickJS does not poll.
-        if payload_bytes > UNCLAIMED_BYTES_MAX && self.meter.is_over(Instant::now()) {
+        if is_claimed && self.meter.is_over(Instant::now()) {
             return Ok(());
         }
-        let claim = match payload_bytes > UNCLAIMED_BYTES_MAX {
-            true => match Claim::new(&self.memory, payload_bytes) {
-                Some(claim) => Some(claim),
-                None => {
-                    let message = "the memory for sessions is used up";
-                    let error = ErrorObject::new(Kind::MemoryLimit, message);
-                    return self.reject(ctx, &reject, &error, ValueSource::Handler, None);
-                }
-            },
-            false => None,
-        };
-        let dispatch = self.dispatch.borrow().clone();
-        let answer =
-            dispatch.and_then(|dispatch| dispatch(CallRequest { call, target, payload, owner, functions }));
-        if let Some(answer) = answer {
-            return self.settle(ctx, &resolve, &reject, answer, None);
+        if is_claimed && !self.claim.borrow_mut().try_grow(payload_bytes) {
+            let error = ErrorObject::new(Kind::MemoryLimit, "the memory for sessions is used up");
+            return self.reject(ctx, &reject, &error, ValueSource::Handler, None);
         }
-        let settlers = Settlers {
-            resolve: Persistent::save(ctx, resolve),
-            reject: Persistent::save(ctx, reject),
+        let claimed_bytes = if is_claimed { payload_bytes } else { 0 };
+        if let Some(outcome) = self.dispatch(call, target, payload, exported) {
+            self.claim.borrow_mut().shrink(claimed_bytes);
+            let outcome = outcome.map(CallValue::Tree);
+            return self.settle(ctx, &resolve, &reject, (outcome, ValueSource::Handler), None);
+        }
+        let waiting = ScriptCall {
+            resolve: self.roots.hold(ctx, resolve)?,
+            reject: self.roots.hold(ctx, reject)?,
             stack: self.place_of_call(ctx)?,
             payload_bytes,
-            _claim: claim,
+            claimed_bytes,
         };
-        self.calls.borrow_mut().wait(call, settlers);
+        self.machine_mut().state.script_calls.wait(call, waiting);
         Ok(())
+    }
+
+    /// Sends a call on its way; returns the answer if it is there already.
+    fn dispatch(
+        &self,
+        call: u64,
+        target: CallTarget,
+        payload: Payload,
+        exported: Vec<u64>,
+    ) -> Option<Result<Value, ErrorObject>> {
+        let shared = self.shared();
+        let port = shared.port.as_ref()?;
+        if port.is_closed() {
+            // The client is gone and the session lost: a call would act for a session that does not exist any more.
+            return Some(Err(ErrorObject::new(Kind::SessionClosed, "the session is lost")));
+        }
+        if let Err(error) = shared.machine.borrow().check_call_depth() {
+            return Some(Err(error));
+        }
+        let functions = exported.into_iter().map(FnRef::Script).collect();
+        let (target, value) = match (target, payload) {
+            (CallTarget::Server(number), Payload::Input(input)) => (HandlerTarget::Binding(number), input),
+            (CallTarget::Server(_), Payload::Args(_)) => {
+                return Some(Err(ErrorObject::new(Kind::InvalidParams, "a binding takes `input`")));
+            }
+            (CallTarget::Function(FnRef::Handler(number)), payload) => {
+                let arguments = match payload {
+                    Payload::Args(arguments) => arguments,
+                    Payload::Input(input) => vec![input],
+                };
+                (HandlerTarget::Function(number), Value::Array(arguments))
+            }
+            (CallTarget::Client(name), payload) => {
+                shared.machine.borrow_mut().call_client_later(call, PendingTarget::Binding(name, payload));
+                return None;
+            }
+            (CallTarget::Function(function), payload) => {
+                let target = PendingTarget::Function(function, payload);
+                shared.machine.borrow_mut().call_client_later(call, target);
+                return None;
+            }
+        };
+        let handler_call = shared.machine.borrow_mut().make_handler_call(call, target, value, functions);
+        let number = handler_call.number;
+        // No borrow is held: a handler that is ready runs here.
+        let answer = port.call(handler_call);
+        if answer.is_none() {
+            shared.machine.borrow_mut().await_handler(number, call);
+        }
+        answer
     }
 
     /// Whether a call is not made, and its payload not even written: the script is to end, or there is no room.
@@ -159,18 +189,12 @@ impl Guest {
         if self.meter.stopped().is_some() {
             return Ok(true);
         }
-        let is_full = self.calls.borrow().is_full(self.limits.calls_bytes_max);
+        let is_full = self.machine().state.script_calls.is_full(self.limits.calls_bytes_max);
         if is_full {
-            self.reject_crowded(ctx, reject)?;
+            let error = self.machine().too_many_bytes();
+            self.reject(ctx, reject, &error, ValueSource::Handler, None)?;
         }
         Ok(is_full)
-    }
-
-    /// Refuses a call because those that wait for their answer hold too much.
-    fn reject_crowded<'js>(&self, ctx: &Ctx<'js>, reject: &Function<'js>) -> rquickjs::Result<()> {
-        let message = format!("the calls in flight hold more than {} bytes", self.limits.calls_bytes_max);
-        let error = ErrorObject::new(Kind::TooManyCalls, message);
-        self.reject(ctx, reject, &error, ValueSource::Handler, None)
     }
 
     /// Gives an answer to the script. Without a stack, an error gets the one of the call that is being made.
@@ -179,7 +203,7 @@ impl Guest {
         ctx: &Ctx<'js>,
         resolve: &Function<'js>,
         reject: &Function<'js>,
-        (outcome, source): CallAnswer,
+        (outcome, source): (Result<CallValue, ErrorObject>, ValueSource),
         stack: Option<&str>,
     ) -> rquickjs::Result<()> {
         let decoded = outcome.and_then(|value| {
@@ -251,31 +275,11 @@ impl Guest {
 
     /// The binding that a function goes to may declare what it is to take and return.
     fn note_schemas(&self, target: &CallTarget, input: &Value) {
-        let client = self.client_bindings.borrow();
-        let (params, holder) = match target {
-            CallTarget::Server(number) => match self.registry.at(*number) {
-                Some(binding) => (binding.function_params.as_slice(), RefHolder::Handler),
-                None => return,
-            },
-            CallTarget::Client(name) => match client.get(name) {
-                Some(params) => (params.as_slice(), RefHolder::Client),
-                None => return,
-            },
-            CallTarget::Import(_) => return,
-        };
-        for param in params {
-            let function = param.reference(input).and_then(|id| id.parse::<FnRef>().ok());
-            if let Some(id) = function.and_then(|function| function.script_number()) {
-                self.functions.borrow_mut().set_schemas(holder, id, &param.schemas);
-            }
-        }
+        self.machine_mut().note_function_schemas(target, input);
     }
 
     /// The number of a binding of the server; `None` if the client has one of that name.
     pub(super) fn number_of(&self, name: &str) -> Option<u32> {
-        match self.client_catalog.borrow().names().contains(name) {
-            true => None,
-            false => self.server_catalog.borrow().number_of(name),
-        }
+        self.machine().server_binding(name)
     }
 }

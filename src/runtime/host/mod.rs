@@ -11,6 +11,7 @@ mod text;
 mod url;
 mod values;
 
+pub(crate) use random::uuid_text;
 use rquickjs::{Array, Ctx, Object, Result, function::Func};
 
 /// Adds the functions of this module to the prelude's `host` object.
@@ -21,8 +22,6 @@ pub(crate) fn install<'js>(host: &Object<'js>) -> Result<()> {
     host.set("urlSet", Func::from(url::url_set))?;
     host.set("formParse", Func::from(url::form_parse))?;
     host.set("formSerialize", Func::from(url::form_serialize))?;
-    host.set("randomBytes", Func::from(random::random_bytes))?;
-    host.set("randomUUID", Func::from(random::random_uuid))?;
     host.set("promiseState", Func::from(values::promise_state))?;
     host.set("proxyTarget", Func::from(values::proxy_target))?;
     Ok(())

@@ -252,34 +252,6 @@ impl Form for Tree {
     }
 }
 
-/// A value that is over the border, in the form that its receiver wants.
-#[derive(Debug)]
-pub(crate) enum Encoded {
-    /// For the client.
-    Text(Box<RawValue>),
-    /// For a handler, or to be checked.
-    Tree(Value),
-}
-
-impl Encoded {
-    /// For those who have to look inside.
-    pub(crate) fn into_tree(self) -> serde_json::Result<Value> {
-        match self {
-            Self::Text(text) => serde_json::from_str(text.get()),
-            Self::Tree(value) => Ok(value),
-        }
-    }
-}
-
-impl Serialize for Encoded {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Text(text) => text.serialize(serializer),
-            Self::Tree(value) => value.serialize(serializer),
-        }
-    }
-}
-
 /// How long a string is as JSON text.
 pub(super) fn quoted_length(text: &str) -> usize {
     let mut length = text.len() + 2;

@@ -14,7 +14,7 @@ mod read;
 
 pub(crate) use decode::{DecodeError, Decoder};
 pub(crate) use encode::{EncodeError, Encoder, Fault};
-pub(crate) use form::{Encoded, Form, Text, Tree};
+pub(crate) use form::{Form, Text, Tree};
 pub(crate) use read::has;
 
 /// The functions that the prelude kept aside, by name: looked up when one is needed, which for most values is never.

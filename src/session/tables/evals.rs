@@ -63,6 +63,7 @@ pub struct EvalQueue {
     /// How many evals have ended.
     pub done: u64,
     last_number: u64,
+    last_started: Time,
     queued_max: usize,
     queued_bytes_max: usize,
 }
@@ -70,7 +71,7 @@ pub struct EvalQueue {
 impl EvalQueue {
     /// Nothing runs, room for `queued_max` that wait, with code of `queued_bytes_max`.
     pub fn new(queued_max: usize, queued_bytes_max: usize) -> Self {
-        Self { queue: VecDeque::new(), running: None, done: 0, last_number: 0, queued_max, queued_bytes_max }
+        Self { queue: VecDeque::new(), running: None, done: 0, last_number: 0, last_started: Time::default(), queued_max, queued_bytes_max }
     }
 
     /// How many wait.
@@ -112,9 +113,15 @@ impl EvalQueue {
         self.queue.iter_mut().find(|queued| has_key(&queued.params)).map(|queued| &mut queued.requesters)
     }
 
-    /// Takes the next one and the number that it runs under.
-    pub fn next(&mut self) -> Option<(u64, QueuedEval)> {
+    /// When the last eval began.
+    pub fn last_started(&self) -> Time {
+        self.last_started
+    }
+
+    /// Takes the next one and the number that it runs under, from `now` on.
+    pub fn next(&mut self, now: Time) -> Option<(u64, QueuedEval)> {
         let next = self.queue.pop_front()?;
+        self.last_started = now;
         self.last_number += 1;
         Some((self.last_number, next))
     }

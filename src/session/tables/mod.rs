@@ -23,5 +23,5 @@ pub use invocations::{Invocation, Invocations, InvokedBy};
 pub use keys::{KeyedEval, KeyedOutcomes};
 pub use outbox::{Outbox, OutboxItem};
 pub use references::{Callable, Freed, References, TooManyRefs};
-pub use script_calls::{ScriptCall, ScriptCalls};
+pub use script_calls::{Rejection, ScriptCall, ScriptCalls};
 pub use timers::Timers;

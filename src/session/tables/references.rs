@@ -206,10 +206,10 @@ impl References {
         self.imports.get(function)?.clone()
     }
 
-    /// The script does not hold it any more.
-    pub fn drop_import(&mut self, function: &FnRef) -> Option<Freed> {
-        self.imports.remove(function)?;
-        self.release_use(&Callable::Outside(function.clone()))
+    /// The script does not hold it any more; returns how often it was received, and what is to be freed.
+    pub fn drop_import(&mut self, function: &FnRef) -> Option<(u64, Option<Freed>)> {
+        let count = self.imports.remove(function)?;
+        Some((count, self.release_use(&Callable::Outside(function.clone()))))
     }
 
     /// The script holds nothing any more; returns what it held, with how often each was received.

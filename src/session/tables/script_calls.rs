@@ -23,6 +23,15 @@ pub struct ScriptCall {
     pub claimed_bytes: usize,
 }
 
+/// A promise that was rejected and is not handled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rejection {
+    /// The promise.
+    pub promise: RootId,
+    /// What it was rejected with.
+    pub reason: RootId,
+}
+
 /// See the module.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ScriptCalls {

@@ -1,0 +1,285 @@
+//! Drives a session on its shard: runs its turns in slices, performs its effects, and waits.
+//!
+//! The machine (`crate::session`) decides; the driver reads the clock, enters JavaScript and sends. It does one thing at a
+//! time. Messages are taken in between the slices of a turn and, one by one, between turns.
+
+mod share;
+mod turn;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::clock::Clock;
+use super::context_pool::{self, Need};
+use super::engine::{Engine, EngineError};
+use super::guest::SharedSession;
+use super::poll_counter::Pace;
+use super::port::Port;
+use super::shard::{Residence, Shard};
+use super::slices::{self, Contender};
+use super::total::MemoryTotal;
+use crate::limits::Limits;
+use crate::quota::Account;
+use crate::session::boundary::{FromSession, ToSession};
+use crate::session::{BeginTurn, Effect, Input, RootId, Session, SessionState, Stop, Time, TurnReport};
+
+/// What a driver is made of.
+pub(crate) struct DriverParts {
+    pub(crate) state: SessionState,
+    pub(crate) limits: Arc<Limits>,
+    /// The memory of all sessions.
+    pub(crate) memory: Arc<MemoryTotal>,
+    /// What the watchdog charges while the shard is stuck in this session.
+    pub(crate) account: Arc<Account>,
+    /// The way to the host.
+    pub(crate) port: Rc<dyn Port>,
+    /// The way from the host; its sender is kept by the shard too, weakly.
+    pub(crate) inbox: (mpsc::WeakSender<ToSession>, mpsc::Receiver<ToSession>),
+}
+
+/// See the module.
+pub(crate) struct Driver {
+    session: Rc<SharedSession>,
+    port: Rc<dyn Port>,
+    inbox_rx: mpsc::Receiver<ToSession>,
+    limits: Arc<Limits>,
+    memory: Arc<MemoryTotal>,
+    /// Names the principal to the scheduler.
+    principal: usize,
+    /// Absent elsewhere than on a shard.
+    residence: Option<Residence>,
+    /// Values to be freed when the JavaScript stack is empty.
+    freed: Vec<RootId>,
+    slices: u32,
+    /// Last, so that it is dropped last.
+    engine: Rc<Engine>,
+}
+
+impl Driver {
+    /// A driver of a session, with a context of its own.
+    pub(crate) fn new(parts: DriverParts) -> Result<Self, EngineError> {
+        let DriverParts { state, limits, memory, account, port, inbox: (inbox_tx, inbox_rx) } = parts;
+        let engine = Rc::new(context_pool::take(&limits, &memory, Need::Another)?);
+        let session = Rc::new(SharedSession {
+            machine: RefCell::new(Session::new(state, Arc::clone(&limits))),
+            clock: Clock::start(),
+            port: Some(Rc::clone(&port)),
+        });
+        engine.attach(&session);
+        let principal = Arc::as_ptr(&account).addr();
+        let residence = Shard::current()
+            .map(|shard| shard.register(account, inbox_tx, Arc::clone(&engine.poll_counter)));
+        let (freed, slices) = (Vec::new(), 0);
+        Ok(Self { session, port, inbox_rx, limits, memory, principal, residence, freed, slices, engine })
+    }
+
+    /// Serves until the session has ended.
+    pub(crate) async fn run(mut self) {
+        loop {
+            if self.is_retired() {
+                self.apply(Input::Retired);
+            }
+            let contender = self.wait_for_share().await;
+            if self.is_ending() {
+                break;
+            }
+            let now = self.now();
+            let begin = self.session.machine.borrow_mut().next_turn(now);
+            if let Some(begin) = begin {
+                // Choosing it may have had effects.
+                self.perform_effects();
+                self.run_turn(begin, contender).await;
+                continue;
+            }
+            drop(contender);
+            if self.session.machine.borrow_mut().end_deadlocked_eval() {
+                self.perform_effects();
+                continue;
+            }
+            self.wait().await;
+        }
+        let now = self.now();
+        self.session.machine.borrow_mut().finish(now);
+        // First, so that the host finds the session gone when it hears of the end.
+        self.inbox_rx.close();
+        self.perform_effects();
+    }
+
+    fn now(&self) -> Time {
+        self.session.clock.now()
+    }
+
+    fn is_ending(&self) -> bool {
+        self.session.machine.borrow().is_ending()
+    }
+
+    fn is_retired(&self) -> bool {
+        self.residence.as_ref().is_some_and(Residence::is_retired)
+    }
+
+    /// Waits for a message, or for the next thing whose time comes.
+    async fn wait(&mut self) {
+        let now = self.now();
+        let wake_at = self.session.machine.borrow_mut().wake_at(now);
+        let wake_at = wake_at.map(|at| self.session.clock.instant(at));
+        let timer = async {
+            match wake_at {
+                Some(at) => tokio::time::sleep_until(at.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        let input = tokio::select! {
+            biased;
+            Some(message) = self.inbox_rx.recv() => Input::Message(message),
+            () = timer => Input::Tick,
+        };
+        self.apply(input);
+    }
+
+    /// Takes in what has arrived while JavaScript ran.
+    fn drain_inbox(&mut self) {
+        while let Ok(message) = self.inbox_rx.try_recv() {
+            self.apply(Input::Message(message));
+        }
+    }
+
+    /// Applies an input and performs what follows from it.
+    fn apply(&mut self, input: Input) {
+        let now = self.now();
+        let mut machine = self.session.machine.borrow_mut();
+        machine.apply(input, now);
+        if let Some(charged_to) = machine.take_checked() {
+            machine.charge_check(charged_to, self.session.clock.now().saturating_since(now));
+        }
+        drop(machine);
+        self.perform_effects();
+    }
+
+    fn perform_effects(&mut self) {
+        loop {
+            let effects = self.session.machine.borrow_mut().take_effects();
+            if effects.is_empty() {
+                break;
+            }
+            for effect in effects {
+                self.perform(effect);
+            }
+        }
+        let claimed = self.session.machine.borrow().state.script_calls.claimed_bytes();
+        self.engine.guest.claim.borrow_mut().shrink_to(claimed);
+    }
+
+    fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Send(message) => {
+                if let Some(reply) = self.port.send(message) {
+                    let now = self.now();
+                    self.session.machine.borrow_mut().apply(Input::Message(reply), now);
+                }
+            }
+            Effect::StopTurn(reason) => {
+                self.engine.guest.meter.request_stop(reason);
+                if reason == Stop::Closed {
+                    self.engine.poll_counter.poll_within(1);
+                }
+            }
+            Effect::FreeRoots(roots) => {
+                self.freed.extend(roots);
+                self.free_roots();
+            }
+            Effect::ReplaceContext => self.replace_context(),
+        }
+    }
+
+    /// Frees what is to be freed, if no JavaScript is on the stack.
+    fn free_roots(&mut self) {
+        if self.session.machine.borrow().state.in_turn.is_some() || self.freed.is_empty() {
+            return;
+        }
+        for root in std::mem::take(&mut self.freed) {
+            self.engine.guest.roots.release(root);
+        }
+        self.refresh_facts();
+    }
+
+    /// Tells the machine how the context stands.
+    fn refresh_facts(&self) {
+        let facts = self.engine.facts();
+        self.session.machine.borrow_mut().set_context(facts);
+    }
+
+    /// Puts a fresh context in the place of the present one.
+    fn replace_context(&mut self) {
+        let made = context_pool::take(&self.limits, &self.memory, Need::Replacement);
+        let is_made = made.is_ok();
+        if let Ok(engine) = made {
+            engine.attach(&self.session);
+            self.freed.clear();
+            self.engine = Rc::new(engine);
+            if let Some(residence) = &self.residence {
+                residence.replace_poll_counter(&self.engine.poll_counter);
+            }
+            self.refresh_facts();
+        }
+        let now = self.now();
+        self.session.machine.borrow_mut().apply(Input::ContextReplaced(is_made), now);
+    }
+
+    /// Runs one turn to its end, in slices, and applies what it brought.
+    async fn run_turn(&mut self, begin: BeginTurn, mut contender: Option<Contender>) {
+        let BeginTurn { turn, spent, budget } = begin;
+        let mut turn = match turn::begin(&self.engine, turn) {
+            Ok(turn) => turn,
+            Err(error) => {
+                let message = format!("no stack for the script: {error}");
+                self.session.machine.borrow_mut().fail_turn(&message);
+                return self.perform_effects();
+            }
+        };
+        let guest = Rc::clone(&self.engine.guest);
+        self.engine.used().begin_turn();
+        guest.meter.begin(spent, budget);
+        let (mut counted, mut pace) = (spent, Pace::new());
+        let outcome = loop {
+            self.slices += 1;
+            if let Some(outcome) = super::shard::watched(self.residence.as_ref(), || turn.resume()) {
+                break outcome;
+            }
+            let total = guest.meter.end_slice();
+            let took = total.saturating_sub(counted);
+            counted = total;
+            self.charge(took);
+            contender = Some(self.between_slices(contender).await);
+            if let Some(count) = pace.adapt(took) {
+                self.engine.poll_counter.poll_within(count);
+            }
+            guest.meter.resume_slice();
+        };
+        drop(contender);
+        let cpu = guest.meter.finish();
+        self.engine.used().end_turn();
+        self.charge(cpu.saturating_sub(counted));
+        self.refresh_facts();
+        let (settled, recovered) = (outcome.settled, outcome.recovered);
+        let stopped = guest.meter.stopped();
+        self.apply(Input::TurnEnded(TurnReport { settled, stopped, cpu, recovered }));
+        self.free_roots();
+    }
+
+    /// Counts the CPU time of a slice. While the shard is out of service the watchdog charges for it.
+    fn charge(&mut self, used: Duration) {
+        slices::charge(self.principal, used);
+        self.session.machine.borrow_mut().state.cpu_total += used;
+        let slices = std::mem::take(&mut self.slices);
+        if self.is_retired() {
+            return;
+        }
+        if let Some(reply) = self.port.send(FromSession::Used { cpu: used, slices }) {
+            self.apply(Input::Message(reply));
+        }
+    }
+}
