@@ -26,6 +26,7 @@ use super::reconnect::{Resumed, is_unexpected};
 use super::references::Imports;
 use super::wire::{Ended, Wire};
 use super::{Client, ClientError, Inner};
+use crate::concurrency::random_fraction;
 use crate::protocol::methods::{EVAL, EvalParams, InvokeParams, Payload, ResumeParams, Target};
 use crate::rpc::{ErrorObject, Id, Kind, OurId};
 use crate::transport::{BoxTransport, Text, close_code};
@@ -277,9 +278,11 @@ impl Driver {
     async fn reconnect(&self, number: u64) -> Option<(Live, Resumed)> {
         let (policy, dial) = (self.settings.reconnect?, self.settings.dial.as_ref()?);
         let resume = self.connected_tx.borrow().session.resume();
+        let mut backoff = policy.backoff();
         for attempt in 0..policy.attempts {
+            let wait = backoff.next_wait(random_fraction());
             let opening = async {
-                tokio::time::sleep(policy.wait(attempt)).await;
+                tokio::time::sleep(wait).await;
                 open(&self.settings, dial().await?, resume.as_ref(), true, number).await
             };
             let opened = tokio::select! {

@@ -9,12 +9,17 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 
 use super::handshake::Handshaking;
-use super::{Background, Backoff, Conversation, Disconnect, Host, commands, pump};
+use super::{Background, Conversation, Disconnect, Host, commands, pump};
+use crate::concurrency::{Backoff, random_fraction};
 use crate::transport::{self, Dial};
 
 /// A connection that was up this long counts as good: the next wait is the first one again.
 /// A peer that takes every connection and drops it at once is not hammered.
 const GOOD_AFTER: Duration = Duration::from_secs(5);
+
+/// The first and the longest wait between dials, each with a jitter of a fifth.
+const DIAL_WAIT_FIRST: Duration = Duration::from_millis(200);
+const DIAL_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// How long a peer may take to complete the handshake of its protocol once it has accepted the connection.
 /// Long enough for a gateway that wakes up for it; callers see `not connected: handshake timed out`.
@@ -44,7 +49,7 @@ impl LinkSettings {
             dial,
             connect_max,
             handshake_max: HANDSHAKE_MAX,
-            backoff: Backoff::default(),
+            backoff: Backoff::new(DIAL_WAIT_FIRST, DIAL_WAIT_MAX).with_jitter(0.8..=1.2),
         }
     }
 }
@@ -156,7 +161,7 @@ impl<C: Conversation> Driver<C> {
                 Ok(()) => {}
                 Err(reason) => break reason,
             }
-            let wait = self.settings.backoff.next(random());
+            let wait = self.settings.backoff.next_wait(random_fraction());
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
                 () = host.stop.cancelled() => break "the server stops".to_owned(),
@@ -206,9 +211,4 @@ impl<C: Conversation> Driver<C> {
     fn discard_commands(&mut self) {
         while self.commands_rx.try_recv().is_ok() {}
     }
-}
-
-/// A number between 0 and 1; no secret hangs on it.
-fn random() -> f64 {
-    f64::from(uuid::Uuid::new_v4().as_fields().0) / f64::from(u32::MAX)
 }

@@ -4,7 +4,6 @@
 //! is to be sent comes out, and nothing in it waits. [`link`] dials a peer and keeps the connection up; an
 //! [`Endpoint`] serves the connections that come to a [`Mount`]; both run the same [`pump`].
 
-mod backoff;
 mod endpoint;
 mod handshake;
 mod host;
@@ -16,7 +15,6 @@ use std::time::Instant;
 
 use tokio::sync::mpsc;
 
-pub use backoff::Backoff;
 pub use endpoint::{Endpoint, IncomingConnection, Mount, MountGate, MountKind};
 pub use host::{Background, Host};
 pub use link::{HANDSHAKE_MAX, Link, LinkDown, LinkSettings, LinkState, link};
