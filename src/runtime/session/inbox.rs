@@ -1,7 +1,6 @@
 //! What reaches a session, and the handle through which it does.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -9,6 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::super::total::{Claim, MemoryTotal};
 use crate::budget::Charge;
+use crate::concurrency::{ByteReceiver, ByteSender, byte_channel};
 use crate::protocol::boundary::{Closing, SessionCommand, SessionEvent};
 use crate::protocol::declaration::Declaration;
 use crate::protocol::shape::tree_bytes;
@@ -107,8 +107,7 @@ pub(crate) struct Attachment {
 /// The way from a session to its connection, with the bytes on it counted.
 #[derive(Debug, Clone)]
 pub(crate) struct EventSender {
-    events_tx: mpsc::Sender<QueuedEvent>,
-    backlog: Arc<AtomicUsize>,
+    events_tx: ByteSender<QueuedEvent>,
     memory: Arc<MemoryTotal>,
 }
 
@@ -122,16 +121,13 @@ struct QueuedEvent {
 /// The connection's end of it.
 #[derive(Debug)]
 pub(crate) struct EventReceiver {
-    events_rx: mpsc::Receiver<QueuedEvent>,
-    backlog: Arc<AtomicUsize>,
+    events_rx: ByteReceiver<QueuedEvent>,
 }
 
 /// A way for events; large ones draw on `memory`.
 pub(crate) fn event_channel(memory: &Arc<MemoryTotal>) -> (EventSender, EventReceiver) {
-    let (events_tx, events_rx) = mpsc::channel(EVENTS_QUEUED_MAX);
-    let backlog = Arc::new(AtomicUsize::new(0));
-    let sender = EventSender { events_tx, backlog: Arc::clone(&backlog), memory: Arc::clone(memory) };
-    (sender, EventReceiver { events_rx, backlog })
+    let (events_tx, events_rx) = byte_channel(EVENTS_QUEUED_MAX, BACKLOG_BYTES_MAX);
+    (EventSender { events_tx, memory: Arc::clone(memory) }, EventReceiver { events_rx })
 }
 
 /// What an event counts beside its content.
@@ -152,30 +148,25 @@ impl EventSender {
     /// Sends an event; `false` when the connection is gone or reads too slowly, which is the same to a session.
     pub(crate) async fn send(&self, event: SessionEvent) -> bool {
         let bytes = weight(&event);
-        let waiting = self.backlog.fetch_add(bytes, Ordering::Relaxed);
         let is_large = bytes > UNCLAIMED_BYTES_MAX;
         let claim = is_large.then(|| Claim::new(&self.memory, bytes)).flatten();
         let is_short = is_large && claim.is_none();
-        if waiting > if is_short { UNCLAIMED_BYTES_MAX } else { BACKLOG_BYTES_MAX } {
+        if is_short && self.events_tx.queued_bytes() > UNCLAIMED_BYTES_MAX {
             return false;
         }
-        self.events_tx.send(QueuedEvent { event, _claim: claim }).await.is_ok()
+        self.events_tx.send(QueuedEvent { event, _claim: claim }, bytes).await.is_ok()
     }
 }
 
 impl EventReceiver {
     /// The next event; `None` when the session is gone or gave the connection up.
     pub(crate) async fn recv(&mut self) -> Option<SessionEvent> {
-        let QueuedEvent { event, _claim } = self.events_rx.recv().await?;
-        self.backlog.fetch_sub(weight(&event), Ordering::Relaxed);
-        Some(event)
+        self.events_rx.recv().await.map(|queued| queued.event)
     }
 
     /// An event that is there already.
     pub(crate) fn try_recv(&mut self) -> Option<SessionEvent> {
-        let QueuedEvent { event, _claim } = self.events_rx.try_recv().ok()?;
-        self.backlog.fetch_sub(weight(&event), Ordering::Relaxed);
-        Some(event)
+        self.events_rx.try_recv().map(|queued| queued.event)
     }
 }
 
