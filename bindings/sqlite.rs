@@ -1,19 +1,20 @@
-//! One SQLite connection on a thread of its own, to which others send work.
+//! One SQLite connection on a [`JobThread`].
 //!
-//! SQLite writes one at a time anyway, and a thread of its own keeps the disk away from the threads that run scripts.
-//! Work is done in the order in which it came, and nothing comes between the statements of one piece of it.
+//! SQLite has one writer at a time anyway. Jobs run in the order in which they were sent, and nothing comes between the
+//! statements of one job.
 
 use std::path::Path;
 
 use rusqlite::Connection;
-use tokio::sync::{mpsc, oneshot};
+
+use crate::concurrency::{JobThread, ResourceJob, ThreadStopped};
 
 /// Work that waits for the disk.
-/// More than any disk needs to be busy; whoever comes next waits where it is, within its own time limit, and what
-/// nobody waits for is given back.
+/// More than any disk needs to be busy. A further [`Database::run`] waits for room within its own time limit; a
+/// [`Database::submit`] is refused.
 const JOBS_QUEUED_MAX: usize = 1024;
 
-/// Why the store did not do it.
+/// Why a job of the store failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StoreError {
     #[error("the store failed: {0}")]
@@ -24,17 +25,15 @@ pub(crate) enum StoreError {
     Gone,
 }
 
-/// The store has too much to do, or is gone.
+/// The queue of the store is full, or its thread has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the store is busy")]
 pub(super) struct Busy;
 
-type Job = Box<dyn FnOnce(&mut Connection) + Send>;
-
 /// A handle to the thread, which ends with the last one.
 #[derive(Debug, Clone)]
 pub(super) struct Database {
-    jobs_tx: mpsc::Sender<Job>,
+    thread: JobThread<ResourceJob<Connection>>,
 }
 
 impl Database {
@@ -45,7 +44,7 @@ impl Database {
         path: Option<&Path>,
         prepare: impl FnOnce(&Connection) -> rusqlite::Result<()>,
     ) -> Result<Self, StoreError> {
-        let mut connection = match path {
+        let connection = match path {
             Some(path) => Connection::open(path)?,
             None => Connection::open_in_memory()?,
         };
@@ -53,34 +52,20 @@ impl Database {
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         prepare(&connection)?;
-        let (jobs_tx, mut jobs_rx) = mpsc::channel::<Job>(JOBS_QUEUED_MAX);
-        std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-            while let Some(job) = jobs_rx.blocking_recv() {
-                job(&mut connection);
-            }
-        })?;
-        Ok(Self { jobs_tx })
+        Ok(Self { thread: JobThread::owning(name, JOBS_QUEUED_MAX, connection)? })
     }
 
-    /// Has work done and waits for what comes of it.
+    /// Runs a job and returns its result.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (done_tx, done_rx) = oneshot::channel();
-        let job: Job = Box::new(move |connection| {
-            // Work for a caller that stopped waiting is not begun.
-            if !done_tx.is_closed() {
-                let _ = done_tx.send(work(connection));
-            }
-        });
-        self.jobs_tx.send(job).await.map_err(|_| StoreError::Gone)?;
-        Ok(done_rx.await.map_err(|_| StoreError::Gone)??)
+        Ok(self.thread.run(work).await.map_err(|ThreadStopped| StoreError::Gone)??)
     }
 
-    /// Has work done that nobody waits for, if there is room for it now.
+    /// Queues a job without waiting for its result, if there is room for it now.
     pub(super) fn submit(&self, work: impl FnOnce(&mut Connection) + Send + 'static) -> Result<(), Busy> {
-        self.jobs_tx.try_send(Box::new(work)).map_err(|_| Busy)
+        self.thread.try_send(Box::new(work)).map_err(|_| Busy)
     }
 }
 
@@ -130,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn so_much_work_may_wait_and_what_nobody_waits_for_is_given_back_beyond() {
+    async fn submit_past_the_queue_limit_is_busy() {
         let (database, go_on_tx) = stopped();
         fill(&database);
         assert_eq!(database.submit(|_| ()), Err(Busy));
@@ -140,7 +125,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_wants_an_answer_waits_for_room() {
+    async fn run_past_the_queue_limit_waits_for_room() {
         let (database, go_on_tx) = stopped();
         fill(&database);
         let mut late = Box::pin(database.run(put(-1)));
@@ -151,7 +136,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_for_a_caller_that_stopped_waiting_is_not_begun() {
+    async fn job_of_a_caller_that_stopped_waiting_is_not_begun() {
         let (database, go_on_tx) = stopped();
         assert!(database.run(put(1)).now_or_never().is_none());
         go_on_tx.send(()).unwrap();
@@ -159,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_statement_that_fails_is_told_and_the_store_goes_on() {
+    async fn failed_statement_is_reported_and_the_store_goes_on() {
         let database = open(None).unwrap();
         let failed = database.run(|connection| connection.execute_batch("SELECT nonsense")).await;
         assert!(failed.is_err_and(|error| error.to_string().starts_with("the store failed: ")));
@@ -167,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_opened_is_told() {
+    fn file_that_cannot_be_opened_is_reported() {
         let refused = open(Some(Path::new("/nowhere/at/all/any.sqlite")));
         assert!(refused.is_err_and(|error| error.to_string().contains("unable to open")));
     }
