@@ -1,7 +1,7 @@
-//! One SQLite connection on a [`JobThread`].
+//! One SQLite connection on a thread of its own, to which others send work.
 //!
-//! SQLite has one writer at a time anyway. Jobs run in the order in which they were sent, and nothing comes between the
-//! statements of one job.
+//! SQLite writes one at a time anyway, and a thread of its own keeps the disk away from the threads that run scripts.
+//! Work is done in the order in which it came, and nothing comes between the statements of one piece of it.
 
 use std::path::Path;
 
@@ -10,11 +10,11 @@ use rusqlite::Connection;
 use crate::concurrency::{JobThread, ResourceJob, ThreadStopped};
 
 /// Work that waits for the disk.
-/// More than any disk needs to be busy. A further [`Database::run`] waits for room within its own time limit; a
-/// [`Database::submit`] is refused.
+/// More than any disk needs to be busy; whoever comes next waits where it is, within its own time limit, and what
+/// nobody waits for is given back.
 const JOBS_QUEUED_MAX: usize = 1024;
 
-/// Why a job of the store failed.
+/// Why the store did not do it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StoreError {
     #[error("the store failed: {0}")]
@@ -25,7 +25,7 @@ pub(crate) enum StoreError {
     Gone,
 }
 
-/// The queue of the store is full, or its thread has ended.
+/// The store has too much to do, or is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the store is busy")]
 pub(super) struct Busy;
@@ -55,7 +55,7 @@ impl Database {
         Ok(Self { thread: JobThread::owning(name, JOBS_QUEUED_MAX, connection)? })
     }
 
-    /// Runs a job and returns its result.
+    /// Has work done and waits for what comes of it.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -63,7 +63,7 @@ impl Database {
         Ok(self.thread.run(work).await.map_err(|ThreadStopped| StoreError::Gone)??)
     }
 
-    /// Queues a job without waiting for its result, if there is room for it now.
+    /// Has work done that nobody waits for, if there is room for it now.
     pub(super) fn submit(&self, work: impl FnOnce(&mut Connection) + Send + 'static) -> Result<(), Busy> {
         self.thread.try_send(Box::new(work)).map_err(|_| Busy)
     }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn submit_past_the_queue_limit_is_busy() {
+    async fn so_much_work_may_wait_and_what_nobody_waits_for_is_given_back_beyond() {
         let (database, go_on_tx) = stopped();
         fill(&database);
         assert_eq!(database.submit(|_| ()), Err(Busy));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn run_past_the_queue_limit_waits_for_room() {
+    async fn whoever_wants_an_answer_waits_for_room() {
         let (database, go_on_tx) = stopped();
         fill(&database);
         let mut late = Box::pin(database.run(put(-1)));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn job_of_a_caller_that_stopped_waiting_is_not_begun() {
+    async fn work_for_a_caller_that_stopped_waiting_is_not_begun() {
         let (database, go_on_tx) = stopped();
         assert!(database.run(put(1)).now_or_never().is_none());
         go_on_tx.send(()).unwrap();
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn failed_statement_is_reported_and_the_store_goes_on() {
+    async fn a_statement_that_fails_is_told_and_the_store_goes_on() {
         let database = open(None).unwrap();
         let failed = database.run(|connection| connection.execute_batch("SELECT nonsense")).await;
         assert!(failed.is_err_and(|error| error.to_string().starts_with("the store failed: ")));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn file_that_cannot_be_opened_is_reported() {
+    fn a_file_that_cannot_be_opened_is_told() {
         let refused = open(Some(Path::new("/nowhere/at/all/any.sqlite")));
         assert!(refused.is_err_and(|error| error.to_string().contains("unable to open")));
     }

@@ -27,7 +27,8 @@ mod value;
 
 pub(crate) use heap::give_back;
 pub(crate) use session::{
-    Attachment, EventReceiver, Inbox, Session, SessionParts, control_declarations, event_channel,
+    Attachment, EventReceiver, Inbox, Session, SessionParts, TrySendError, control_declarations,
+    event_channel,
 };
 pub use session::{ClientBinding, SessionHandle, SessionInfo};
 pub(crate) use total::Claim;

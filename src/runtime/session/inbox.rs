@@ -1,6 +1,7 @@
 //! What reaches a session, and the handle through which it does.
 
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -160,14 +161,23 @@ impl EventSender {
 
 impl EventReceiver {
     /// The next event; `None` when the session is gone or gave the connection up.
-    pub(crate) async fn recv(&mut self) -> Option<SessionEvent> {
-        self.events_rx.recv().await.map(|queued| queued.event)
+    pub(crate) fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<SessionEvent>> {
+        self.events_rx.poll_recv(cx).map(|queued| queued.map(|queued| queued.event))
     }
 
-    /// An event that is there already.
+    /// An event that is queued already.
+    #[cfg(test)]
     pub(crate) fn try_recv(&mut self) -> Option<SessionEvent> {
         self.events_rx.try_recv().map(|queued| queued.event)
     }
+}
+
+/// Why a message was not sent.
+pub(crate) enum TrySendError {
+    /// The inbox is full; the message comes back.
+    Full(Inbox),
+    /// The session has ended.
+    Closed,
 }
 
 /// How others reach a session.
@@ -181,6 +191,14 @@ impl SessionHandle {
     pub(crate) async fn send(&self, message: Inbox) -> Result<(), ErrorObject> {
         let gone = |_| ErrorObject::new(Kind::SessionClosed, "the session is gone");
         self.inbox_tx.send(message).await.map_err(gone)
+    }
+
+    /// Sends a message if there is room for it now.
+    pub(crate) fn try_send(&self, message: Inbox) -> Result<(), TrySendError> {
+        self.inbox_tx.try_send(message).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(message) => TrySendError::Full(message),
+            mpsc::error::TrySendError::Closed(_) => TrySendError::Closed,
+        })
     }
 
     /// How the session is doing.
@@ -221,8 +239,8 @@ mod tests {
         // A connection that reads gets its answer however much waits for others.
         let (quick, mut read) = event_channel(&memory);
         assert!(quick.send(answer(2 << 20)).await);
-        assert!(read.recv().await.is_some());
-        assert!(waiting.recv().await.is_some() && waiting.try_recv().is_some());
+        assert!(read.try_recv().is_some());
+        assert!(waiting.try_recv().is_some() && waiting.try_recv().is_some());
         assert_eq!(memory.drawn(), 0);
     }
 

@@ -51,7 +51,7 @@ use outbox::Outbox;
 use turn::{Action, Background, Watches};
 
 pub(crate) use control::declarations as control_declarations;
-pub(crate) use inbox::{Attachment, EventReceiver, Inbox, event_channel};
+pub(crate) use inbox::{Attachment, EventReceiver, Inbox, TrySendError, event_channel};
 pub use inbox::{ClientBinding, SessionHandle, SessionInfo};
 
 /// What a session is made of.
