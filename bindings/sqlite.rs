@@ -6,7 +6,8 @@
 use std::path::Path;
 
 use rusqlite::Connection;
-use tokio::sync::{mpsc, oneshot};
+
+use crate::concurrency::{JobThread, ResourceJob, ThreadStopped};
 
 /// Work that waits for the disk.
 /// More than any disk needs to be busy; whoever comes next waits where it is, within its own time limit, and what
@@ -29,12 +30,10 @@ pub(crate) enum StoreError {
 #[error("the store is busy")]
 pub(super) struct Busy;
 
-type Job = Box<dyn FnOnce(&mut Connection) + Send>;
-
 /// A handle to the thread, which ends with the last one.
 #[derive(Debug, Clone)]
 pub(super) struct Database {
-    jobs_tx: mpsc::Sender<Job>,
+    thread: JobThread<ResourceJob<Connection>>,
 }
 
 impl Database {
@@ -45,7 +44,7 @@ impl Database {
         path: Option<&Path>,
         prepare: impl FnOnce(&Connection) -> rusqlite::Result<()>,
     ) -> Result<Self, StoreError> {
-        let mut connection = match path {
+        let connection = match path {
             Some(path) => Connection::open(path)?,
             None => Connection::open_in_memory()?,
         };
@@ -53,13 +52,7 @@ impl Database {
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         prepare(&connection)?;
-        let (jobs_tx, mut jobs_rx) = mpsc::channel::<Job>(JOBS_QUEUED_MAX);
-        std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-            while let Some(job) = jobs_rx.blocking_recv() {
-                job(&mut connection);
-            }
-        })?;
-        Ok(Self { jobs_tx })
+        Ok(Self { thread: JobThread::owning(name, JOBS_QUEUED_MAX, connection)? })
     }
 
     /// Has work done and waits for what comes of it.
@@ -67,20 +60,12 @@ impl Database {
         &self,
         work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (done_tx, done_rx) = oneshot::channel();
-        let job: Job = Box::new(move |connection| {
-            // Work for a caller that stopped waiting is not begun.
-            if !done_tx.is_closed() {
-                let _ = done_tx.send(work(connection));
-            }
-        });
-        self.jobs_tx.send(job).await.map_err(|_| StoreError::Gone)?;
-        Ok(done_rx.await.map_err(|_| StoreError::Gone)??)
+        Ok(self.thread.run(work).await.map_err(|ThreadStopped| StoreError::Gone)??)
     }
 
     /// Has work done that nobody waits for, if there is room for it now.
     pub(super) fn submit(&self, work: impl FnOnce(&mut Connection) + Send + 'static) -> Result<(), Busy> {
-        self.jobs_tx.try_send(Box::new(work)).map_err(|_| Busy)
+        self.thread.try_send(Box::new(work)).map_err(|_| Busy)
     }
 }
 

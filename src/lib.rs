@@ -29,6 +29,8 @@ pub mod budget;
 pub mod catalog;
 #[cfg(feature = "client")]
 pub mod client;
+#[cfg(feature = "client")]
+pub mod concurrency;
 #[cfg(feature = "server")]
 pub mod config;
 #[cfg(all(feature = "server", any(test, feature = "fuzzing")))]

@@ -9,7 +9,7 @@ const FILE_LINES_MAX: usize = 450;
 
 /// From the bottom up. A layer may name only layers of earlier rows, and not its neighbours in its own row.
 const LAYERS: &[&[&str]] = &[
-    &["rpc", "limits", "budget"],
+    &["rpc", "limits", "budget", "concurrency"],
     &["protocol", "observe", "quota"],
     &["transport"],
     &["schema"],

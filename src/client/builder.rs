@@ -13,7 +13,7 @@ use tokio::process::Command;
 use super::handler::{self, CallContext, Handler, Outcome};
 use super::handshake::Introduction;
 use super::machine::Bindings;
-use super::{CallError, Client, ClientError, ConsoleLine, Reconnect, Resumed, driver};
+use super::{CallError, Client, ClientError, ConsoleLine, Reconnect, Resumed, task};
 use crate::protocol::methods::ResumeParams;
 use crate::transport::{self, BoxTransport, Transport, TransportError};
 
@@ -236,7 +236,7 @@ impl Builder {
     async fn open(mut self, transport: BoxTransport) -> Result<Client, ClientError> {
         self.settings.handlers = Arc::new(self.handlers);
         let settings = Arc::new(self.settings);
-        let (live, connected) = driver::open(&settings, transport, self.resume.as_ref(), false, 1).await?;
+        let (live, connected) = task::open(&settings, transport, self.resume.as_ref(), false, 1).await?;
         Ok(Client::start(settings, live, connected))
     }
 }

@@ -1,18 +1,22 @@
-//! The first exchange of a connection: what we declare, and who answers.
+//! The handshake of a connection: what the client declares, and what the server answers.
 
-use std::time::Duration;
+use std::convert::Infallible;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::ClientError;
+use super::command::Waiter;
 use super::machine::{Effect, Machine};
-use super::wire::Wire;
+use super::task::Ended;
 use crate::protocol::methods::{CANCEL_INVOKE, HANDSHAKE, PROTOCOL, ResumeParams};
+use crate::transport::{BoxTransport, Conversation, Driver, Outbox};
 
 /// How long the server may take to answer the handshake.
-/// It answers at once or is no scomp server; the rest is for slow networks.
+/// A scomp server answers immediately; the rest is for slow networks.
 const HANDSHAKE_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// The session of a connection.
@@ -35,7 +39,7 @@ impl Session {
     }
 }
 
-/// What the client says of itself.
+/// What the client declares.
 #[derive(Serialize)]
 pub(super) struct Introduction<'a> {
     pub(super) bindings: &'a [Value],
@@ -52,9 +56,9 @@ struct HandshakeOut<'a> {
     session: Option<&'a ResumeParams>,
 }
 
-/// What the server says of itself.
+/// What the server answered.
 #[derive(Debug)]
-pub(super) struct Welcome {
+pub(super) struct HandshakeResult {
     pub(super) session: Session,
     pub(super) bindings: Vec<Value>,
     pub(super) metadata: Value,
@@ -80,48 +84,73 @@ struct SessionIn {
 }
 
 /// Shakes hands, and lets the machine go live.
-pub(super) async fn shake_hands<W>(
-    wire: &mut Wire,
-    machine: &mut Machine<W>,
+pub(super) async fn shake_hands(
+    driver: &mut Driver<BoxTransport>,
+    machine: &mut Machine<Waiter>,
     introduction: &Introduction<'_>,
     session: Option<&ResumeParams>,
-    waiter: W,
-) -> Result<Welcome, ClientError> {
+) -> Result<HandshakeResult, ClientError> {
     let params = HandshakeOut { protocol: PROTOCOL, introduction, notifications: [CANCEL_INVOKE], session };
-    let (_, text) = machine.request(HANDSHAKE, &params, waiter).map_err(|(error, _)| error)?;
-    wire.push(text);
-    let answer = timeout(HANDSHAKE_WAIT_MAX, answer(wire, machine)).await;
-    let answer = answer.map_err(|_| ClientError::Handshake("the server does not answer".to_owned()))??;
-    let welcome = read(answer)?;
+    let request = machine.request(HANDSHAKE, &params, Waiter::detached());
+    let (_, text) = request.map_err(|(error, _)| error)?;
+    let mut handshake = Handshake { machine, request: Some(text), answer: None };
+    let never = CancellationToken::new();
+    let run = driver.run(&mut handshake, &never);
+    let timed_out = |_| ClientError::Handshake("handshake timed out".to_owned());
+    let end = timeout(HANDSHAKE_WAIT_MAX, run).await.map_err(timed_out)?;
+    let Some(answer) = handshake.answer else {
+        return Err(Ended::new(end, driver.failure()).to_error());
+    };
+    let result = read(answer?)?;
     machine.go_live();
-    Ok(welcome)
+    Ok(result)
 }
 
-async fn answer<W>(wire: &mut Wire, machine: &mut Machine<W>) -> Result<Value, ClientError> {
-    loop {
-        let text = wire
-            .next()
-            .await
-            .map_err(|ended| ClientError::Closed { code: ended.code(), reason: ended.reason().to_owned() })?;
-        match machine.on_text(&text) {
-            Some(Effect::Answered { outcome, .. }) => return outcome,
-            Some(Effect::Send(text)) => wire.push(text),
+/// The connection until the server has answered the handshake.
+struct Handshake<'a> {
+    machine: &'a mut Machine<Waiter>,
+    request: Option<String>,
+    answer: Option<Result<Value, ClientError>>,
+}
+
+impl Conversation for Handshake<'_> {
+    type Command = Infallible;
+
+    fn on_open(&mut self, _: Instant, out: &mut Outbox) {
+        self.request.take().into_iter().for_each(|text| out.send(text));
+    }
+
+    fn on_text(&mut self, text: &str, _: Instant, out: &mut Outbox) {
+        match self.machine.on_text(text) {
+            Some(Effect::Answered { outcome, .. }) => self.answer = Some(outcome),
+            Some(Effect::Send(text)) => out.send(text),
             // The machine runs nothing before it is live.
             Some(Effect::Called | Effect::Print(_) | Effect::Cancel(_)) | None => {}
         }
     }
+
+    fn on_command(&mut self, command: Infallible, _: Instant, _: &mut Outbox) {
+        match command {}
+    }
+
+    fn is_done(&self) -> bool {
+        self.answer.is_some()
+    }
+
+    fn on_end(&mut self, _: Instant) {}
 }
 
-fn read(answer: Value) -> Result<Welcome, ClientError> {
+fn read(answer: Value) -> Result<HandshakeResult, ClientError> {
     let answer: HandshakeIn =
         serde_json::from_value(answer).map_err(|error| ClientError::Handshake(error.to_string()))?;
     if answer.protocol != PROTOCOL {
-        return Err(ClientError::Handshake(format!("the server speaks {}, not {PROTOCOL}", answer.protocol)));
+        let message = format!("unsupported protocol version {:?}, expected {PROTOCOL:?}", answer.protocol);
+        return Err(ClientError::Handshake(message));
     }
     let session = answer.metadata.get("session").cloned();
     let session: SessionIn =
         session.and_then(|session| serde_json::from_value(session).ok()).unwrap_or_default();
-    Ok(Welcome {
+    Ok(HandshakeResult {
         session: Session {
             id: answer.session_id,
             token: session.token,

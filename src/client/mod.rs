@@ -19,7 +19,8 @@
 //! ```
 
 mod builder;
-mod driver;
+mod command;
+mod connection;
 mod error;
 mod eval;
 mod function;
@@ -28,7 +29,7 @@ mod handshake;
 mod machine;
 mod reconnect;
 mod references;
-mod wire;
+mod task;
 
 #[cfg(test)]
 mod tests;
@@ -42,7 +43,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::builder::Settings;
-use self::driver::{Call, Command, Connected, Driver, Live, Waiter};
+use self::command::{Call, Command, Waiter};
+use self::task::{ClientTask, Connected, Live};
 use crate::protocol::methods::{InvokeParams, Payload, Target};
 use crate::transport::close_code;
 
@@ -82,7 +84,7 @@ impl Client {
     }
 
     fn start(settings: Arc<Settings>, live: Live, connected: Connected) -> Self {
-        let (commands_tx, commands_rx) = mpsc::channel(driver::COMMANDS_QUEUED_MAX);
+        let (commands_tx, commands_rx) = mpsc::channel(command::COMMANDS_QUEUED_MAX);
         let (connected_tx, connected_rx) = watch::channel(Arc::new(connected));
         let (closed_tx, closed_rx) = watch::channel(None);
         let closing = CancellationToken::new();
@@ -93,14 +95,14 @@ impl Client {
             closed_rx,
             closing: closing.clone(),
             keeps_session: Arc::clone(&keeps_session),
-            eval_places: Arc::new(Semaphore::new(driver::EVALS_OPEN_MAX)),
-            call_places: Arc::new(Semaphore::new(driver::CALLS_OPEN_MAX)),
+            eval_places: Arc::new(Semaphore::new(command::EVALS_OPEN_MAX)),
+            call_places: Arc::new(Semaphore::new(command::CALLS_OPEN_MAX)),
             _closes_when_dropped: closing.clone().drop_guard(),
         });
         let client = Arc::downgrade(&inner);
-        let driver =
-            Driver { settings, commands_rx, closing, keeps_session, client, connected_tx, closed_tx };
-        tokio::spawn(driver.run(live));
+        let task =
+            ClientTask { settings, commands_rx, closing, keeps_session, client, connected_tx, closed_tx };
+        tokio::spawn(task.run(live));
         Self(inner)
     }
 

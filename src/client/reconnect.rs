@@ -1,11 +1,11 @@
 //! When to dial again, and how long to wait before.
 //!
 //! Off unless asked for: a client that comes back may find its session gone, and only its owner knows whether that
-//! matters. Pure, but for the one random number that keeps many clients from coming back in step.
+//! matters.
 
-use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
+use crate::concurrency::Backoff;
 use crate::transport::close_code;
 
 /// Try again later: sent by servers that restart, and by proxies before them.
@@ -29,12 +29,9 @@ impl Default for Reconnect {
 }
 
 impl Reconnect {
-    /// The wait before an attempt, counted from 0: between half and all of the doubled time.
-    pub(super) fn wait(&self, attempt: u32) -> Duration {
-        let full = self.initial.saturating_mul(1_u32.checked_shl(attempt).unwrap_or(u32::MAX)).min(self.max);
-        let random = RandomState::new().hash_one(attempt) % 1024;
-        let share = u32::try_from(random).unwrap_or(0);
-        full / 2 + full / 2048 * share
+    /// The waits before the attempts: each between half and all of the doubled time.
+    pub(super) fn backoff(&self) -> Backoff {
+        Backoff::new(self.initial, self.max).with_jitter(0.5..=1.0)
     }
 }
 
@@ -58,18 +55,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_wait_doubles_up_to_its_maximum() {
+    fn reconnect_waits_are_between_half_and_all_of_the_doubled_time() {
         let policy =
             Reconnect { initial: Duration::from_millis(100), max: Duration::from_secs(1), attempts: 99 };
-        for (attempt, full) in [(0, 100), (1, 200), (3, 800), (4, 1000), (31, 1000), (98, 1000)] {
-            let wait = policy.wait(attempt);
-            let full = Duration::from_millis(full);
-            assert!(wait >= full / 2 && wait <= full, "attempt {attempt}: {wait:?}");
+        for (random, percent) in [(0.0, 50), (0.5, 75), (1.0, 100)] {
+            let mut backoff = policy.backoff();
+            for (attempt, full) in [100, 200, 400, 800, 1000, 1000].into_iter().enumerate() {
+                let expected = Duration::from_millis(full) * percent / 100;
+                assert_eq!(backoff.next_wait(random), expected, "attempt {attempt}, random {random}");
+            }
         }
     }
 
     #[test]
-    fn a_close_on_purpose_is_final() {
+    fn deliberate_close_is_not_reconnected() {
         for code in [1000, 1002, 1003, 1008, 1009, 4001] {
             assert!(!is_unexpected(code), "{code}");
         }

@@ -14,13 +14,13 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde::Serialize;
 use tokio::sync::oneshot;
 
 use super::audit_record_dropped;
+use crate::concurrency::{JobThread, Worker};
 use file::Log;
 use refusals::{RefusalKind, Refusals};
 
@@ -182,22 +182,28 @@ impl Audit {
 #[derive(Debug, Clone)]
 struct Queue {
     name: &'static str,
-    jobs_tx: SyncSender<Job>,
+    thread: JobThread<Job>,
     /// Records dropped since the log last said so.
     dropped: Arc<AtomicU64>,
 }
 
 impl Queue {
     fn start(name: &'static str, log: Log, queued_max: usize) -> io::Result<Self> {
-        let (jobs_tx, jobs_rx) = sync_channel(queued_max);
         let dropped = Arc::<AtomicU64>::default();
-        let mut writer = Writer { name, log, refusals: Refusals::default(), dropped: Arc::clone(&dropped) };
-        std::thread::Builder::new().name(format!("audit-{name}")).spawn(move || writer.run(&jobs_rx))?;
-        Ok(Self { name, jobs_tx, dropped })
+        let writer = Writer {
+            name,
+            log,
+            refusals: Refusals::default(),
+            dropped: Arc::clone(&dropped),
+            written: Ok(()),
+            syncs: Vec::new(),
+            is_failing: false,
+        };
+        Ok(Self { name, thread: JobThread::start(&format!("audit-{name}"), queued_max, writer)?, dropped })
     }
 
     fn push(&self, event: Event) {
-        if self.jobs_tx.try_send(Job::Write(SystemTime::now(), event)).is_err() {
+        if self.thread.try_send(Job::Write(SystemTime::now(), event)).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             audit_record_dropped(self.name);
         }
@@ -205,7 +211,7 @@ impl Queue {
 
     async fn sync(&self) {
         let (done_tx, done_rx) = oneshot::channel();
-        if self.jobs_tx.try_send(Job::Sync(done_tx)).is_ok() {
+        if self.thread.try_send(Job::Sync(done_tx)).is_ok() {
             // The thread lives as long as this queue does.
             let _ = done_rx.await;
         }
@@ -218,44 +224,56 @@ struct Writer {
     log: Log,
     refusals: Refusals,
     dropped: Arc<AtomicU64>,
+    /// The first failure of the round, if any.
+    written: io::Result<()>,
+    /// Callers that wait for the end of the round.
+    syncs: Vec<oneshot::Sender<()>>,
+    /// Whether the last round failed: a disk that stays full is reported once.
+    is_failing: bool,
 }
 
-impl Writer {
-    fn run(&mut self, jobs_rx: &Receiver<Job>) {
-        let mut is_failing = false;
-        while let Some(first) = self.next(jobs_rx) {
-            let mut waiting = Vec::new();
-            let mut written = Ok(());
-            // Bounded, so that a flood does not keep what is written from the disk.
-            for job in first.into_iter().chain(jobs_rx.try_iter().take(RECORDS_QUEUED_MAX)) {
-                match job {
-                    Job::Write(at, event) => written = written.and(self.take(at, event)),
-                    Job::Sync(done_tx) => waiting.push(done_tx),
-                }
+impl Worker for Writer {
+    type Job = Job;
+
+    /// Bounded, so that a flood does not keep what is written from the disk.
+    const JOBS_PER_ROUND_MAX: usize = RECORDS_QUEUED_MAX;
+
+    fn on_job(&mut self, job: Job) {
+        match job {
+            Job::Write(at, event) => {
+                let written = self.take(at, event);
+                self.note(written);
             }
-            written = written.and(self.close_batch(!waiting.is_empty()));
-            if let Err(error) = &written
-                && !is_failing
-            {
-                tracing::error!(%error, path = %self.log.path().display(), "the audit log cannot be written");
-            }
-            is_failing = written.is_err();
-            for done_tx in waiting {
-                // The stop may have gone on without it.
-                let _ = done_tx.send(());
-            }
+            Job::Sync(done_tx) => self.syncs.push(done_tx),
         }
     }
 
-    /// The next job; `Some(None)` when refusals are due, `None` when no more jobs can come.
-    fn next(&self, jobs_rx: &Receiver<Job>) -> Option<Option<Job>> {
-        let Some(due) = self.refusals.next_due() else {
-            return jobs_rx.recv().ok().map(Some);
-        };
-        match jobs_rx.recv_timeout(due.saturating_duration_since(Instant::now())) {
-            Ok(job) => Some(Some(job)),
-            Err(RecvTimeoutError::Timeout) => Some(None),
-            Err(RecvTimeoutError::Disconnected) => None,
+    /// When refusals that were counted are due.
+    fn wake_at(&self) -> Option<Instant> {
+        self.refusals.next_due()
+    }
+
+    fn on_round_end(&mut self, _jobs: usize) {
+        let closed = self.close_batch(!self.syncs.is_empty());
+        self.note(closed);
+        let written = std::mem::replace(&mut self.written, Ok(()));
+        if let Err(error) = &written
+            && !self.is_failing
+        {
+            tracing::error!(%error, path = %self.log.path().display(), "the audit log cannot be written");
+        }
+        self.is_failing = written.is_err();
+        for done_tx in self.syncs.drain(..) {
+            // The stop may have gone on without it.
+            let _ = done_tx.send(());
+        }
+    }
+}
+
+impl Writer {
+    fn note(&mut self, written: io::Result<()>) {
+        if self.written.is_ok() {
+            self.written = written;
         }
     }
 

@@ -1,14 +1,15 @@
 //! The other side of a command package: a program that serves bindings over its stdin and stdout.
 //!
 //! It speaks the same protocol as the server and uses the same machine, but has no sessions and runs no code: what a
-//! session would do is a table of calls at work and of exported functions. `eval` is an unknown method here.
+//! session would do is a table of running calls and of exported functions. `eval` is an unknown method here.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
+use futures_util::FutureExt as _;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
@@ -27,20 +28,24 @@ use crate::protocol::fn_values;
 use crate::protocol::methods::{PROTOCOL, Payload, Target, ValueResult};
 use crate::protocol::peer::{Effect, Peer};
 use crate::rpc::{ErrorObject, Id, Kind};
-use crate::transport::{Frame, Outgoing, Transport, stdio};
+use crate::transport::{Conversation, Driver, DriverSettings, InputEnd, Outbox, Timeouts, Transport, stdio};
 
 /// Longest message both ways, the same as the server's.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
-/// Calls at work; one more is answered with `Busy`. As many as the server keeps waiting on one connection.
+/// Running calls; one more is answered with `Busy`. As many as the server keeps waiting on one connection.
 const CALLS_OPEN_MAX: usize = 1024;
 
-/// Texts that wait to be written: an answer and a call back for everything at work, so that reading never waits for a
-/// peer that does its part.
+/// Texts that wait to be written: an answer and a call back for every running call, so that reading never waits for a
+/// server that does its part.
 const TEXTS_QUEUED_MAX: usize = 4 * CALLS_OPEN_MAX;
 
 /// The connection that the peer's functions belong to: there is only one.
 const PEER: u64 = 1;
+
+/// A pipe has no pings, and the server that started this program may read as slowly as it likes.
+const DRIVER_SETTINGS: DriverSettings =
+    DriverSettings { timeouts: Timeouts::NONE, write_stall_max: None, frames_queued_max: TEXTS_QUEUED_MAX };
 
 /// How long a call may take unless its limits say otherwise.
 const CALL_WAIT_DEFAULT: Duration = Duration::from_secs(30);
@@ -50,8 +55,8 @@ pub async fn serve_stdio(package: Package) -> Result<(), PackageError> {
     serve_over(stdio(MESSAGE_BYTES_MAX), package).await
 }
 
-/// Serves the package that `build` makes of the configuration in the declaration file. What it refuses is the
-/// server's start error.
+/// Serves the package that `build` makes of the configuration in the declaration file. Its error becomes the start
+/// error of the server.
 pub async fn serve_stdio_with(build: impl Fn(&Value) -> Result<Package, String> + Send + 'static) {
     serve_built(stdio(MESSAGE_BYTES_MAX), build).await;
 }
@@ -67,38 +72,13 @@ async fn serve_built(
     transport: impl Transport,
     build: impl Fn(&Value) -> Result<Package, String> + Send + 'static,
 ) {
-    let (mut sink, mut frames) = transport.split();
-    let (texts_tx, mut texts_rx) = mpsc::channel::<String>(TEXTS_QUEUED_MAX);
-    let write = async move {
-        while let Some(text) = texts_rx.recv().await {
-            if sink.send(Outgoing::Text(text)).await.is_err() {
-                break;
-            }
-        }
-    };
-    let (requests_tx, mut requests_rx) = mpsc::channel(CALLS_OPEN_MAX);
-    let mut host = Host::new(Box::new(build), requests_tx, texts_tx);
-    let serve = async move {
-        loop {
-            tokio::select! {
-                frame = frames.next() => match frame {
-                    Some(Ok(Frame::Text(text))) => host.on_text(&text).await,
-                    Some(Ok(Frame::Alive)) => {}
-                    Some(Ok(Frame::Binary(_) | Frame::TooLong | Frame::Closed { .. }) | Err(_)) | None => break,
-                },
-                Some(request) = requests_rx.recv() => host.on_request(request).await,
-                Some(Ok(done)) = host.running.join_next() => host.on_done(done).await,
-            }
-            host.release_dropped().await;
-        }
-        // Nobody answers calls back any more; what is at work is still finished and answered.
-        drop(requests_rx);
-        host.waiting.clear();
-        while let Some(Ok(done)) = host.running.join_next().await {
-            host.on_done(done).await;
-        }
-    };
-    tokio::join!(serve, write);
+    let (requests_tx, requests_rx) = mpsc::channel(CALLS_OPEN_MAX);
+    let mut host = Host::new(Box::new(build), requests_tx, requests_rx);
+    let mut driver = Driver::new(transport, DRIVER_SETTINGS);
+    driver.run(&mut host, &CancellationToken::new()).await;
+    driver.flush().await;
+    // Calls are finished even if the server is gone: they may have effects.
+    while host.running.join_next().await.is_some() {}
 }
 
 type Done = (Id, Result<Value, ErrorObject>);
@@ -116,11 +96,22 @@ struct Host {
     /// Calls back that wait for their answers.
     waiting: HashMap<u64, oneshot::Sender<Result<Value, ErrorObject>>>,
     calls: u64,
-    texts_tx: mpsc::Sender<String>,
+    /// Calls back of the handlers; dropped at the end of the input, because they could not be answered.
+    requests_rx: Option<mpsc::Receiver<CallbackRequest>>,
+}
+
+/// What reaches the host from inside the process.
+enum Input {
+    Callback(CallbackRequest),
+    Done(Done),
 }
 
 impl Host {
-    fn new(build: Build, requests_tx: mpsc::Sender<CallbackRequest>, texts_tx: mpsc::Sender<String>) -> Self {
+    fn new(
+        build: Build,
+        requests_tx: mpsc::Sender<CallbackRequest>,
+        requests_rx: mpsc::Receiver<CallbackRequest>,
+    ) -> Self {
         let principal = Principal::anonymous();
         Self {
             build,
@@ -136,30 +127,23 @@ impl Host {
             running: JoinSet::new(),
             waiting: HashMap::new(),
             calls: 0,
-            texts_tx,
+            requests_rx: Some(requests_rx),
         }
     }
 
-    async fn on_text(&mut self, text: &str) {
-        let effect = self.peer.on_text(text);
-        self.act(effect).await;
-    }
-
-    async fn act(&mut self, effect: Option<Effect>) {
+    fn perform(&mut self, effect: Option<Effect>, out: &mut Outbox) {
         match effect {
-            // A writer that is gone shows as the end of the input.
-            Some(Effect::Send(text)) => drop(self.texts_tx.send(text).await),
+            Some(Effect::Send(text)) => out.send(text),
             Some(Effect::Handshake { request, params }) => {
-                let welcome = self.welcome(params.metadata.as_ref());
-                let answer = self.peer.on_handshake(&request, welcome.as_ref());
-                drop(self.texts_tx.send(answer).await);
+                let result = self.handshake_result(params.metadata.as_ref());
+                out.send(self.peer.on_handshake(&request, result.as_ref()));
             }
-            Some(Effect::Command(command)) => self.on_command(command).await,
+            Some(Effect::Command(command)) => self.on_session_command(command, out),
             Some(Effect::Close(..) | Effect::Ignored(_)) | None => {}
         }
     }
 
-    fn welcome(&mut self, metadata: Option<&Value>) -> Result<Value, ErrorObject> {
+    fn handshake_result(&mut self, metadata: Option<&Value>) -> Result<Value, ErrorObject> {
         let refused = |message: String| ErrorObject::new(Kind::InvalidParams, message);
         let config = metadata.and_then(|metadata| metadata.get("config"));
         let package = (self.build)(config.unwrap_or(&Value::Null)).map_err(refused)?;
@@ -177,21 +161,21 @@ impl Host {
         }))
     }
 
-    async fn on_command(&mut self, command: SessionCommand) {
+    fn on_session_command(&mut self, command: SessionCommand, out: &mut Outbox) {
         match command {
             SessionCommand::Eval { request, .. } => {
                 let message = "no method \"eval\": only bindings are served here";
-                self.answer(request, Err(ErrorObject::new(Kind::UnknownMethod, message))).await;
+                self.answer(request, Err(ErrorObject::new(Kind::UnknownMethod, message)), out);
             }
             SessionCommand::Invoke { request, target, payload } => {
                 let started = payload.parse().and_then(|payload| self.start(&request, target, payload));
                 if let Err(error) = started {
-                    self.answer(request, Err(error)).await;
+                    self.answer(request, Err(error), out);
                 }
             }
             SessionCommand::Answer { call, outcome } => {
                 if let Some(reply_tx) = self.waiting.remove(&call) {
-                    // A handler that was cancelled does not want to know.
+                    // The handler may have been cancelled.
                     let _ = reply_tx.send(outcome.and_then(|text| read_value(&text)));
                 }
             }
@@ -256,25 +240,18 @@ impl Host {
         }
     }
 
-    async fn on_done(&mut self, (request, outcome): Done) {
-        self.answer(request, outcome).await;
-    }
-
-    async fn answer(&mut self, request: Id, outcome: Result<Value, ErrorObject>) {
+    fn answer(&mut self, request: Id, outcome: Result<Value, ErrorObject>, out: &mut Outbox) {
         let outcome: Result<Box<RawValue>, ErrorObject> = outcome.and_then(|value| {
             self.count_sent(&value);
             to_raw_value(&ValueResult { value })
                 .map_err(|error| ErrorObject::new(Kind::Internal, error.to_string()))
         });
         let effect = self.peer.on_event(SessionEvent::Answered { request, outcome });
-        // The answer to a request is a text and nothing else.
-        if let Some(Effect::Send(text)) = effect {
-            drop(self.texts_tx.send(text).await);
-        }
+        self.perform(effect, out);
     }
 
-    /// A handler calls the peer back.
-    async fn on_request(&mut self, request: CallbackRequest) {
+    /// A handler calls the server back.
+    fn on_callback(&mut self, request: CallbackRequest, out: &mut Outbox) {
         let CallbackRequest { target, payload, reply_tx, .. } = request;
         let target = match to_peer(target) {
             Ok(target) => target,
@@ -288,16 +265,8 @@ impl Host {
         self.calls += 1;
         let call = self.calls;
         self.waiting.insert(call, reply_tx);
-        match self.peer.on_event(SessionEvent::Call { call, target, payload }) {
-            Some(Effect::Send(text)) => drop(self.texts_tx.send(text).await),
-            Some(Effect::Command(SessionCommand::Answer { call, outcome })) => {
-                if let Some(reply_tx) = self.waiting.remove(&call) {
-                    let _ = reply_tx.send(outcome.and_then(|text| read_value(&text)));
-                }
-            }
-            Some(Effect::Command(_) | Effect::Handshake { .. } | Effect::Close(..) | Effect::Ignored(_))
-            | None => {}
-        }
+        let effect = self.peer.on_event(SessionEvent::Call { call, target, payload });
+        self.perform(effect, out);
     }
 
     /// A value goes out: each of our functions in it is sent once more.
@@ -307,16 +276,73 @@ impl Host {
         });
     }
 
-    /// Tells the peer which of its functions no handler holds any more.
-    async fn release_dropped(&mut self) {
+    /// Calls back cannot be answered any more; running calls are still finished and answered.
+    fn end_input(&mut self) {
+        self.requests_rx = None;
+        self.waiting.clear();
+    }
+
+    /// Releases the functions of the server that no handler holds any more.
+    fn release_dropped(&mut self, out: &mut Outbox) {
         for function in self.link.dropped_refs.take() {
             let Some(reference) = function.client_id(PEER).map(str::to_owned) else { continue };
             let effect = self.peer.on_event(SessionEvent::Release { reference, count: 1 });
-            if let Some(Effect::Send(text)) = effect {
-                drop(self.texts_tx.send(text).await);
-            }
+            self.perform(effect, out);
         }
     }
+}
+
+impl Conversation for Host {
+    type Command = Input;
+
+    fn on_open(&mut self, _: Instant, _: &mut Outbox) {}
+
+    fn on_text(&mut self, text: &str, _: Instant, out: &mut Outbox) {
+        let effect = self.peer.on_text(text);
+        self.perform(effect, out);
+        self.release_dropped(out);
+    }
+
+    fn on_command(&mut self, input: Input, _: Instant, out: &mut Outbox) {
+        match input {
+            Input::Callback(request) => self.on_callback(request, out),
+            Input::Done((request, outcome)) => self.answer(request, outcome, out),
+        }
+        self.release_dropped(out);
+    }
+
+    fn poll_command(&mut self, cx: &mut Context<'_>) -> Poll<Input> {
+        if let Some(requests_rx) = &mut self.requests_rx
+            && let Poll::Ready(Some(request)) = requests_rx.poll_recv(cx)
+        {
+            return Poll::Ready(Input::Callback(request));
+        }
+        while let Poll::Ready(Some(joined)) = self.running.poll_join_next(cx) {
+            if let Ok(done) = joined {
+                return Poll::Ready(Input::Done(done));
+            }
+        }
+        Poll::Pending
+    }
+
+    /// What follows a binary frame is not read, as after the end of the input.
+    fn on_binary(&mut self, _: &[u8], _: Instant, _: &mut Outbox) {
+        self.end_input();
+    }
+
+    fn may_read(&mut self) -> bool {
+        self.requests_rx.is_some()
+    }
+
+    fn on_input_end(&mut self, _: InputEnd, _: Instant, _: &mut Outbox) {
+        self.end_input();
+    }
+
+    fn is_done(&self) -> bool {
+        self.requests_rx.is_none() && self.running.is_empty()
+    }
+
+    fn on_end(&mut self, _: Instant) {}
 }
 
 async fn run_binding(request: Id, binding: Arc<HandlerEntry>, input: Value, call: Call) -> Done {

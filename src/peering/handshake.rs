@@ -1,15 +1,16 @@
-//! A link's connection until its protocol is agreed on.
+//! A link's connection until the handshake of its protocol is complete.
 //!
-//! A peer that accepts the connection and then says nothing is not reachable: a call must fail as fast as for a peer
-//! that is down. So a link is up only when its conversation says that the handshake is complete, and the connection is
-//! closed when that takes too long. This wraps the conversation, so that the pump stays the same for all.
+//! A peer that accepts the connection and then sends nothing is not reachable: a call must fail as fast as for a peer
+//! that is down. So a link is up only when its conversation reports that the handshake is complete, and the connection
+//! is closed when that takes too long. This wraps the conversation, so that the driver stays the same for all.
 
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
 use super::{Conversation, Disconnect, LinkState, Outbox};
-use crate::transport::close_code;
+use crate::transport::{InputEnd, close_code};
 
 /// What the log and the callers see when a peer does not complete the handshake.
 const TIMED_OUT: &str = "handshake timed out";
@@ -72,6 +73,10 @@ impl<C: Conversation> Conversation for Handshaking<C> {
         self.check(now, out);
     }
 
+    fn poll_command(&mut self, cx: &mut Context<'_>) -> Poll<Self::Command> {
+        self.conversation.poll_command(cx)
+    }
+
     fn is_ready(&self) -> bool {
         self.conversation.is_ready()
     }
@@ -93,8 +98,28 @@ impl<C: Conversation> Conversation for Handshaking<C> {
         self.check(now, out);
     }
 
-    fn on_closing(&mut self, parting: &Disconnect, out: &mut Outbox) {
-        self.conversation.on_closing(parting, out);
+    fn may_read(&mut self) -> bool {
+        self.conversation.may_read()
+    }
+
+    fn is_held_back(&self) -> bool {
+        self.conversation.is_held_back()
+    }
+
+    fn on_input_end(&mut self, end: InputEnd, now: Instant, out: &mut Outbox) {
+        self.conversation.on_input_end(end, now, out);
+    }
+
+    fn on_stop(&mut self, now: Instant, out: &mut Outbox) {
+        self.conversation.on_stop(now, out);
+    }
+
+    fn is_done(&self) -> bool {
+        self.conversation.is_done()
+    }
+
+    fn on_closing(&mut self, disconnect: &Disconnect, out: &mut Outbox) {
+        self.conversation.on_closing(disconnect, out);
     }
 
     fn on_end(&mut self, now: Instant) {
@@ -107,7 +132,7 @@ impl<C: Conversation> Conversation for Handshaking<C> {
 mod tests {
     use super::*;
 
-    /// Ready once the peer said `welcome`.
+    /// Ready once the peer has sent `welcome`.
     #[derive(Default)]
     struct Guest {
         is_welcome: bool,

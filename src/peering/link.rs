@@ -1,7 +1,7 @@
-//! A connection that we make and keep up: dial, pump, wait, dial again. One for each configured peer, shared by all
+//! A connection that we dial and keep up: dial, serve, wait, dial again. One per configured peer, shared by all
 //! sessions.
 //!
-//! Its state is known at every moment, so a call to a peer that is down fails at once instead of after a timeout.
+//! Its state is known at every moment, so a call to a peer that is down fails immediately instead of after a timeout.
 
 use std::time::{Duration, Instant};
 
@@ -9,12 +9,17 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 
 use super::handshake::Handshaking;
-use super::{Background, Backoff, Conversation, Disconnect, Host, commands, pump};
+use super::{Background, Conversation, Disconnect, Host, commands, pump};
+use crate::concurrency::{Backoff, random_fraction};
 use crate::transport::{self, Dial};
 
 /// A connection that was up this long counts as good: the next wait is the first one again.
-/// A peer that takes every connection and drops it at once is not hammered.
+/// A peer that accepts every connection and drops it immediately is not hammered.
 const GOOD_AFTER: Duration = Duration::from_secs(5);
+
+/// The first and the longest wait between dials, each with a jitter of a fifth.
+const DIAL_WAIT_FIRST: Duration = Duration::from_millis(200);
+const DIAL_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// How long a peer may take to complete the handshake of its protocol once it has accepted the connection.
 /// Long enough for a gateway that wakes up for it; callers see `not connected: handshake timed out`.
@@ -44,12 +49,12 @@ impl LinkSettings {
             dial,
             connect_max,
             handshake_max: HANDSHAKE_MAX,
-            backoff: Backoff::default(),
+            backoff: Backoff::new(DIAL_WAIT_FIRST, DIAL_WAIT_MAX).with_jitter(0.8..=1.2),
         }
     }
 }
 
-/// Where a link stands.
+/// The state of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkState {
     /// Not connected; it will be dialled again.
@@ -80,12 +85,12 @@ impl LinkState {
     }
 }
 
-/// A command could not be given, because the peer is not there.
+/// A command was not sent, because the link is not up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct LinkDown(pub String);
 
-/// The way to a link's conversation. Cheap to clone.
+/// A handle that sends commands to a link's conversation. Cheap to clone.
 #[derive(Debug)]
 pub struct Link<C> {
     commands_tx: mpsc::Sender<C>,
@@ -99,12 +104,13 @@ impl<C> Clone for Link<C> {
 }
 
 impl<C> Link<C> {
-    /// Where it stands.
+    /// Its state now.
     pub fn state(&self) -> LinkState {
         self.state_rx.borrow().clone()
     }
 
-    /// Tells the conversation something, if the peer is there. One that goes away just now takes the command with it.
+    /// Sends a command to the conversation, if the link is up. It is lost when the connection breaks before it is
+    /// handled.
     pub async fn send(&self, command: C) -> Result<(), LinkDown> {
         let down = match self.state() {
             LinkState::Up => None,
@@ -118,7 +124,7 @@ impl<C> Link<C> {
         }
     }
 
-    /// Waits until the peer is there, or never will be.
+    /// Waits until the link is up, or given up.
     pub async fn settled(&self) -> LinkState {
         let mut state_rx = self.state_rx.clone();
         let is_settled = |state: &LinkState| matches!(state, LinkState::Up | LinkState::GivenUp { .. });
@@ -129,12 +135,15 @@ impl<C> Link<C> {
     }
 }
 
-/// A link and the work that keeps it up; it dials when that runs. `converse` makes the conversation, which gets the
-/// means to be told something by what it starts.
-pub fn link<C: Conversation>(
+/// A link and the background work that keeps it up; it dials when that runs. `converse` makes the conversation; the
+/// sender is for the commands of the tasks that it starts.
+pub fn link<C>(
     settings: LinkSettings,
     converse: impl FnOnce(mpsc::Sender<C::Command>) -> C,
-) -> (Link<C::Command>, Background) {
+) -> (Link<C::Command>, Background)
+where
+    C: Conversation<Command: Send> + Send + 'static,
+{
     let (commands_tx, commands_rx) = commands();
     let conversation = converse(commands_tx.clone());
     let (state_tx, state_rx) = watch::channel(LinkState::Down { error: None });
@@ -156,7 +165,7 @@ impl<C: Conversation> Driver<C> {
                 Ok(()) => {}
                 Err(reason) => break reason,
             }
-            let wait = self.settings.backoff.next(random());
+            let wait = self.settings.backoff.next_wait(random_fraction());
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
                 () = host.stop.cancelled() => break "the server stops".to_owned(),
@@ -178,16 +187,17 @@ impl<C: Conversation> Driver<C> {
         let mut transport = match dialled {
             Ok(Ok(transport)) => transport,
             Ok(Err(error)) => return self.down(error.to_string()),
-            Err(_) => return self.down("no answer in time".to_owned()),
+            Err(_) => return self.down("dial timed out".to_owned()),
         };
         tracing::info!(peer = self.settings.name, "connected");
         self.discard_commands();
-        let parting = pump(&mut transport, &mut self.conversation, &mut self.commands_rx, &host.stop).await;
+        let disconnect =
+            pump(&mut transport, &mut self.conversation, &mut self.commands_rx, &host.stop).await;
         let ready_at: Option<Instant> = self.conversation.take_ready_at();
         if ready_at.is_some_and(|at| at.elapsed() >= GOOD_AFTER) {
             self.settings.backoff.reset();
         }
-        match parting {
+        match disconnect {
             Disconnect::GiveUp { reason } => Err(reason),
             Disconnect::Close { reason, .. } => self.down(reason),
             Disconnect::Closed { code, reason } => self.down(format!("closed with {code} {reason}")),
@@ -202,13 +212,8 @@ impl<C: Conversation> Driver<C> {
         Ok(())
     }
 
-    /// What was said while the connection broke was said to nobody; whoever waits learns it as the command is dropped.
+    /// Drops the commands that were sent while the connection broke; their callers notice by the drop.
     fn discard_commands(&mut self) {
         while self.commands_rx.try_recv().is_ok() {}
     }
-}
-
-/// A number between 0 and 1; no secret hangs on it.
-fn random() -> f64 {
-    f64::from(uuid::Uuid::new_v4().as_fields().0) / f64::from(u32::MAX)
 }

@@ -191,6 +191,11 @@ impl Peer {
         }
     }
 
+    /// Answers a request that does not reach the session, such as one past a quota; `None` if it is not open.
+    pub fn refuse(&mut self, request: &Id, error: &ErrorObject) -> Option<String> {
+        self.inbound.finish(request).then(|| encode_failure(Some(request), error))
+    }
+
     /// Whether the client has calls to answer.
     pub fn awaits_answers(&self) -> bool {
         !self.outbound.is_empty()
@@ -400,6 +405,19 @@ mod tests {
         assert!(matches!(effect, Some(Effect::Ignored("notification"))));
         let effect = peer.on_text(r#"{"jsonrpc":"2.0","method":"release_ref","params":{"ref":"f1"}}"#);
         assert!(matches!(effect, Some(Effect::Command(SessionCommand::Release { count: 1, .. }))));
+    }
+
+    #[test]
+    fn refused_request_is_answered_once_and_its_id_is_free() {
+        let mut peer = live();
+        let eval = r#"{"jsonrpc":"2.0","id":5,"method":"eval","params":{"code":"1"}}"#;
+        assert!(matches!(peer.on_text(eval), Some(Effect::Command(SessionCommand::Eval { .. }))));
+        let error = ErrorObject::new(Kind::Busy, "too much");
+        let answer = peer.refuse(&Id::from(5), &error).map(Effect::Send);
+        assert_eq!(error_of(answer), (json!(5), json!("Busy")));
+        assert!(peer.is_idle());
+        assert_eq!(peer.refuse(&Id::from(5), &error), None);
+        assert!(matches!(peer.on_text(eval), Some(Effect::Command(SessionCommand::Eval { .. }))));
     }
 
     #[test]

@@ -38,7 +38,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
-pub use connection::Timeouts;
+pub use crate::transport::Timeouts;
 pub use gate::{Gate, GateError};
 pub use services::{Service, ServiceState, Services};
 pub use start::{StartError, check_policies};
@@ -222,7 +222,7 @@ impl Server {
         finishes: bool,
     ) -> io::Result<()> {
         let shard = self.shards.least_loaded().ok_or_else(|| io::Error::other("no shard"))?;
-        let timeouts = Timeouts { handshake: None, ping_after: None, idle_max: None };
+        let timeouts = Timeouts::NONE;
         let config = ConnectionConfig {
             directory: Arc::clone(&self.state.directory),
             principal,

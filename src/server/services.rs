@@ -13,10 +13,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::Server;
 use crate::client::{Client, ClientError};
+use crate::concurrency::{Backoff, random_fraction};
 use crate::protocol::methods::EvalParams;
 
 /// First wait before a service is started again.
-const RESTART_WAIT_MIN: Duration = Duration::from_millis(200);
+const RESTART_WAIT_FIRST: Duration = Duration::from_millis(200);
 
 /// Longest wait before a service is started again.
 const RESTART_WAIT_MAX: Duration = Duration::from_secs(30);
@@ -91,14 +92,14 @@ impl Services {
     }
 
     async fn keep_running(&self, index: usize, name: &str, script: &Path, server: &Server) {
-        let mut wait = RESTART_WAIT_MIN;
+        let mut backoff = Backoff::new(RESTART_WAIT_FIRST, RESTART_WAIT_MAX);
         loop {
             self.note(index, ServiceState::Starting);
             match run(name, script, server).await {
                 Ok(client) => {
                     tracing::info!(service = name, "service runs");
                     self.note(index, ServiceState::Running);
-                    wait = RESTART_WAIT_MIN;
+                    backoff.reset();
                     client.closed().await;
                     self.note(index, ServiceState::Failed { error: "its session was lost".to_owned() });
                 }
@@ -107,8 +108,7 @@ impl Services {
                     self.note(index, ServiceState::Failed { error });
                 }
             }
-            tokio::time::sleep(wait).await;
-            wait = (wait * 2).min(RESTART_WAIT_MAX);
+            tokio::time::sleep(backoff.next_wait(random_fraction())).await;
         }
     }
 

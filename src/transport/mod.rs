@@ -4,18 +4,21 @@
 //! driver is written once, can feed several frames before it flushes, and can be tested over [`pair()`]. A transport
 //! reports what came in and judges nothing: which close code answers a frame is the driver's decision.
 
+mod driver;
 mod metered;
 mod pair;
 mod stdio;
 mod text;
 mod websocket;
-pub mod write;
 
 use std::io;
 
 use futures_util::{Sink, Stream};
 use tokio_tungstenite::tungstenite::Bytes;
 
+pub use driver::{
+    Conversation, Disconnect, Driver, DriverSettings, InputEnd, Outbox, Timeouts, WRITE_STALL_MAX,
+};
 pub use metered::Metered;
 pub use pair::{PairEnd, pair};
 pub use stdio::{ChildOutput, Lines, spawn, stdio};
@@ -44,6 +47,8 @@ pub mod close_code {
     pub const TOO_LONG: u16 = 1009;
     /// A fault of this side.
     pub const INTERNAL: u16 = 1011;
+    /// The peer reads too slowly, or the server has too much to do: a later connection may fare better.
+    pub const TRY_AGAIN_LATER: u16 = 1013;
     /// Another connection resumed the session.
     pub const TAKEN_OVER: u16 = 4001;
 }
@@ -130,20 +135,21 @@ impl TransportError {
     }
 }
 
-/// A connection that carries text frames both ways. `None` from the stream means that the peer is gone.
-pub trait Transport:
-    Stream<Item = Result<Frame, TransportError>> + Sink<Outgoing, Error = TransportError> + Unpin + Send + 'static
+/// A stream and a sink of frames. `None` from the stream means that the connection ended without a close frame.
+pub trait Frames:
+    Stream<Item = Result<Frame, TransportError>> + Sink<Outgoing, Error = TransportError> + Unpin
 {
 }
 
-impl<T> Transport for T where
-    T: Stream<Item = Result<Frame, TransportError>>
-        + Sink<Outgoing, Error = TransportError>
-        + Unpin
-        + Send
-        + 'static
+impl<T> Frames for T where
+    T: Stream<Item = Result<Frame, TransportError>> + Sink<Outgoing, Error = TransportError> + Unpin
 {
 }
+
+/// A connection that carries text frames both ways.
+pub trait Transport: Frames + Send + 'static {}
+
+impl<T: Frames + Send + 'static> Transport for T {}
 
 /// Any transport.
 pub type BoxTransport = Box<dyn Transport>;

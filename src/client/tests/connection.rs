@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::super::driver::{CALLS_OPEN_MAX, EVALS_OPEN_MAX};
+use super::super::command::{CALLS_OPEN_MAX, EVALS_OPEN_MAX};
 use super::*;
 use crate::protocol::methods::{EvalParams, ResumeParams};
 use crate::transport::close_code;

@@ -25,6 +25,7 @@ use super::process::Process;
 use crate::binding::is_control_name;
 use crate::binding::{BindingError, Call, Handler, handler};
 use crate::client::{Client, ClientError};
+use crate::concurrency::{Backoff, random_fraction};
 use crate::protocol::declaration::Declaration;
 use crate::rpc::Kind;
 use crate::transport::Lines;
@@ -292,7 +293,7 @@ struct Supervisor {
 
 impl Supervisor {
     async fn run(self, mut running: Running, end: &CancellationToken) {
-        let mut wait = RESTART_WAIT_FIRST;
+        let mut backoff = Backoff::new(RESTART_WAIT_FIRST, RESTART_WAIT_MAX);
         for start in 1.. {
             let started = Instant::now();
             let hung = self.announce(&running, start);
@@ -310,10 +311,10 @@ impl Supervisor {
             self.launch.end(running.process).await;
             tracing::warn!(package = %self.launch.package, "the command ended");
             if started.elapsed() >= RESTART_WAIT_MAX {
-                wait = RESTART_WAIT_FIRST;
+                backoff.reset();
             }
             running = tokio::select! {
-                running = self.start_again(&mut wait) => running,
+                running = self.start_again(&mut backoff) => running,
                 () = end.cancelled() => return,
             };
         }
@@ -342,11 +343,10 @@ impl Supervisor {
         self.launch.end(running.process).await;
     }
 
-    async fn start_again(&self, wait: &mut Duration) -> Running {
+    async fn start_again(&self, backoff: &mut Backoff) -> Running {
         let package = &self.launch.package;
         loop {
-            sleep(*wait).await;
-            *wait = (*wait * 2).min(RESTART_WAIT_MAX);
+            sleep(backoff.next_wait(random_fraction())).await;
             match self.launch.start().await {
                 Ok(running) if running.client.bindings() == self.bindings => {
                     tracing::info!(%package, "the command runs again");

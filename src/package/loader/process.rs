@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
+
+use crate::concurrency::{JobThread, ResourceJob};
 
 /// Starts that wait for the one thread that makes them. A folder has a handful of executables.
 const STARTS_QUEUED_MAX: usize = 16;
@@ -28,7 +29,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 #[cfg(unix)]
 const GUARD_SCRIPT: &str = r#"read -r _; kill -s KILL -- "-$0" || kill -s KILL "-$0""#;
 
-type Start = Box<dyn FnOnce() + Send>;
+type Starter = JobThread<ResourceJob<()>>;
 
 /// A running process and its group. Dropping it kills both.
 #[derive(Debug)]
@@ -46,19 +47,15 @@ impl Process {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         tie_to_server(&mut command);
         let runtime = Handle::current();
-        let (started_tx, started_rx) = oneshot::channel();
-        let start = Box::new(move || {
+        let start = move |_: &mut ()| {
             let _inside = runtime.enter();
-            let started = command.spawn().map(|child| {
+            command.spawn().map(|child| {
                 let guard = child.id().and_then(start_guard);
                 Self { child, guard }
-            });
-            // A caller that is gone leaves a process that is dropped, and thereby killed.
-            let _ = started_tx.send(started);
-        });
-        let gone = || io::Error::other("the thread that starts processes is gone");
-        starter()?.send(start).await.map_err(|_| gone())?;
-        let mut process = started_rx.await.map_err(|_| gone())??;
+            })
+        };
+        // A caller that stops waiting leaves a process that is dropped, and thereby killed.
+        let mut process = starter()?.run(start).await.map_err(io::Error::other)??;
         let child = &mut process.child;
         let pipes = child.stdin.take().zip(child.stdout.take()).zip(child.stderr.take());
         let ((stdin, stdout), stderr) = pipes.ok_or_else(|| io::Error::other("it has no pipes"))?;
@@ -106,22 +103,16 @@ impl Drop for Process {
     }
 }
 
-/// The way to the thread that starts processes. The kernel ends a process with the *thread* that started it, so that
+/// The thread that starts processes. The kernel ends a process with the *thread* that started it, so that
 /// has to be one that lives as long as the server.
-fn starter() -> io::Result<&'static mpsc::Sender<Start>> {
-    static STARTER: OnceLock<mpsc::Sender<Start>> = OnceLock::new();
+fn starter() -> io::Result<&'static Starter> {
+    static STARTER: OnceLock<Starter> = OnceLock::new();
     if let Some(starter) = STARTER.get() {
         return Ok(starter);
     }
-    let (start_tx, mut start_rx) = mpsc::channel::<Start>(STARTS_QUEUED_MAX);
-    let run = move || {
-        while let Some(start) = start_rx.blocking_recv() {
-            start();
-        }
-    };
-    std::thread::Builder::new().name("processes".to_owned()).spawn(run)?;
-    // Of two threads made together the second ends here: its sender is dropped.
-    Ok(STARTER.get_or_init(|| start_tx))
+    let starter = JobThread::owning("processes", STARTS_QUEUED_MAX, ())?;
+    // Of two threads made concurrently the second ends here: its queue is dropped.
+    Ok(STARTER.get_or_init(|| starter))
 }
 
 /// Starts the guard of a group. Without a shell there is none: then the kernel ends the process itself, and what it

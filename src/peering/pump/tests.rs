@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::peering::{Host, Link, LinkSettings, LinkState, commands, link};
-use crate::transport::{Dial, PairEnd, pair};
-use futures_util::SinkExt as _;
+use crate::transport::{Dial, Frame, Outgoing, PairEnd, pair};
+use futures_util::{SinkExt as _, StreamExt as _};
 use tokio::net::TcpListener;
 
 /// Says what it hears, and what it is told; `bye` closes, `never again` gives up.

@@ -1,19 +1,22 @@
-//! How long a connection waits for its client, with the clock in the hand of the test.
+//! How long a connection waits for its client, with the clock in the hand of the test, and what it refuses.
 
-use futures_util::SinkExt as _;
+use std::time::Duration;
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use tokio::time::Instant;
 
 use super::*;
 use crate::budget::ServerBudget;
 use crate::limits::Limits;
 use crate::observe::audit::Audit;
 use crate::sessions::SessionSettings;
-use crate::transport::{PairEnd, pair};
+use crate::transport::{Frame, Outgoing, PairEnd, pair};
 
 const HANDSHAKE: Duration = Duration::from_secs(30);
 const PING_AFTER: Duration = Duration::from_secs(30);
 const IDLE_MAX: Duration = Duration::from_secs(75);
 
-/// The client's end of a connection with this patience.
+/// The client's end of a connection with these timeouts.
 fn connect(timeouts: Timeouts) -> PairEnd {
     let (client, transport) = pair(8);
     let directory = Directory::new(
@@ -51,7 +54,7 @@ fn is_about(took: Duration, expected: Duration) -> bool {
 }
 
 #[tokio::test(start_paused = true, flavor = "local")]
-async fn a_client_that_never_shakes_hands_is_closed() {
+async fn client_without_handshake_is_closed() {
     let timeouts =
         Timeouts { handshake: Some(HANDSHAKE), ping_after: Some(PING_AFTER * 2), idle_max: Some(IDLE_MAX) };
     let start = Instant::now();
@@ -61,7 +64,7 @@ async fn a_client_that_never_shakes_hands_is_closed() {
 }
 
 #[tokio::test(start_paused = true, flavor = "local")]
-async fn silence_is_counted_from_the_last_frame() {
+async fn idle_time_counts_from_the_last_frame() {
     let timeouts = Timeouts { handshake: None, ping_after: Some(PING_AFTER), idle_max: Some(IDLE_MAX) };
     let mut client = connect(timeouts);
     tokio::time::sleep(PING_AFTER - Duration::from_secs(10)).await;
@@ -74,7 +77,7 @@ async fn silence_is_counted_from_the_last_frame() {
 }
 
 #[tokio::test(start_paused = true, flavor = "local")]
-async fn a_sign_of_life_starts_patience_anew() {
+async fn frame_restarts_the_idle_time() {
     let timeouts = Timeouts { handshake: None, ping_after: Some(PING_AFTER), idle_max: Some(IDLE_MAX) };
     let mut client = connect(timeouts);
     for _ in 0..3 {

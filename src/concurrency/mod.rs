@@ -1,0 +1,10 @@
+//! Building blocks of tasks and threads that every layer may use: how long to wait between
+//! attempts, channels that bound the memory they hold, and threads that own a resource.
+
+mod backoff;
+mod byte_channel;
+mod job_thread;
+
+pub use backoff::{Backoff, random_fraction};
+pub use byte_channel::{ByteReceiver, ByteSendError, ByteSender, byte_channel};
+pub use job_thread::{JobError, JobThread, ResourceJob, ThreadStopped, Worker};

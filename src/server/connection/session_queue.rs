@@ -1,0 +1,56 @@
+//! Commands on their way to a session.
+//!
+//! A connection never waits for its session: a command that finds the session's inbox full is kept here, and nothing
+//! more is read from the client until it is through.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use crate::runtime::{Inbox, SessionHandle, TrySendError};
+
+/// Messages that the inbox of a session had no room for, in order.
+#[derive(Default)]
+pub(super) struct SessionQueue {
+    /// The first of them, which waits for room.
+    sending: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    waiting: VecDeque<Inbox>,
+}
+
+impl SessionQueue {
+    /// Whether everything was delivered.
+    pub(super) fn is_empty(&self) -> bool {
+        self.sending.is_none()
+    }
+
+    /// Delivers a message, now or when there is room.
+    pub(super) fn send(&mut self, handle: &SessionHandle, message: Inbox) {
+        if self.sending.is_some() {
+            return self.waiting.push_back(message);
+        }
+        match handle.try_send(message) {
+            // The closed events of a session that ended end the connection.
+            Ok(()) | Err(TrySendError::Closed) => {}
+            Err(TrySendError::Full(message)) => {
+                let handle = handle.clone();
+                self.sending = Some(Box::pin(async move {
+                    let _ = handle.send(message).await;
+                }));
+            }
+        }
+    }
+
+    /// Ready when everything was delivered.
+    pub(super) fn poll(&mut self, handle: &SessionHandle, cx: &mut Context<'_>) -> Poll<()> {
+        while let Some(sending) = &mut self.sending {
+            ready!(sending.as_mut().poll(cx));
+            self.sending = None;
+            while self.sending.is_none()
+                && let Some(message) = self.waiting.pop_front()
+            {
+                self.send(handle, message);
+            }
+        }
+        Poll::Ready(())
+    }
+}
