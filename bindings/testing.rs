@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use serde_json::Value;
 
 use super::Handlers;
-use crate::binding::{Call, Callbacks, DroppedRefs, HostFunctions, Policy, Principal, SessionScope};
+use crate::binding::{Call, Callbacks, HostFunctions, Policy, Principal, SessionScope};
 use crate::observe::audit::Audit;
 use crate::quota::Quotas;
 use crate::rpc::ErrorObject;
@@ -27,7 +26,7 @@ pub(crate) fn call_of(principal: &str) -> Call {
         depth: 0,
         eval_id: None,
         script_call: None,
-        link: Callbacks { requests_tx: mpsc::channel(1).0, dropped_refs: DroppedRefs::default() },
+        link: Callbacks::channel(1).0,
         host_functions: HostFunctions::default(),
         functions: Vec::new(),
     }

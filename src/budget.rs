@@ -303,6 +303,11 @@ impl Charge {
         Self { budget: None, purpose: Purpose::Request, bytes: 0 }
     }
 
+    /// Whether anything is charged.
+    pub fn is_counted(&self) -> bool {
+        self.budget.is_some()
+    }
+
     /// Charges further bytes, such as those of a parsed value; `false` if there is no room for them. A charge that is
     /// the connection's only one always grows.
     pub fn try_grow(&mut self, bytes: usize) -> bool {

@@ -128,6 +128,13 @@ pub struct SessionSlot {
 #[derive(Debug, Default)]
 pub struct EvalSlot(Option<Arc<Account>>);
 
+impl EvalSlot {
+    /// Whether the eval counts towards a quota.
+    pub fn is_counted(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
 impl Drop for SessionSlot {
     fn drop(&mut self) {
         let mut held = self.account.held.lock();

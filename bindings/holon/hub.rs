@@ -126,13 +126,11 @@ impl Hub {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::binding::{CallbackRequest, Callbacks, DroppedRefs};
+    use crate::binding::{CallbackReceiver, Callbacks};
     use crate::protocol::fn_ref::FnRef;
-    use tokio::sync::mpsc;
 
-    fn served(session: &str) -> (Served, mpsc::Receiver<CallbackRequest>) {
-        let (requests_tx, requests_rx) = mpsc::channel(1);
-        let link = Callbacks { requests_tx, dropped_refs: DroppedRefs::default() };
+    fn served(session: &str) -> (Served, CallbackReceiver) {
+        let (link, requests_rx) = Callbacks::channel(1);
         let handler = FunctionRef::new(FnRef::Script(1), link);
         let (session, principal) = (session.to_owned(), format!("principal of {session}"));
         (Served { handler, host_functions: HostFunctions::default(), session, principal }, requests_rx)

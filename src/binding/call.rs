@@ -5,55 +5,18 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::{BindingError, Handler, Principal};
+use super::{BindingError, Callbacks, Handler, Principal};
 use crate::observe::audit::Audit;
 use crate::protocol::fn_ref::FnRef;
 use crate::protocol::fn_values;
 use crate::protocol::methods::{Payload, Target};
 use crate::protocol::references::Exports;
-use crate::rpc::{ErrorObject, Kind};
 
 /// Functions of handlers that one session keeps. What the script and the client may hold is limited well below; only
 /// handlers that make functions and never send them get here, and functions beyond it are unknown when they are called.
 const HOST_FUNCTIONS_MAX: usize = 1 << 20;
-
-/// A handler's request to the session that called it.
-#[derive(Debug)]
-pub struct CallbackRequest {
-    /// A binding of the client or the server, or a function.
-    pub target: Target,
-    /// With what.
-    pub payload: Payload,
-    /// How many invokes it is inside of.
-    pub depth: u32,
-    /// The script's call on whose behalf it is made, by the session's number.
-    pub script_call: Option<u64>,
-    /// Where the answer goes.
-    pub reply_tx: oneshot::Sender<Result<Value, ErrorObject>>,
-}
-
-/// The way from handlers back to their session.
-#[derive(Debug, Clone)]
-pub struct Callbacks {
-    /// Carries the requests.
-    pub requests_tx: mpsc::Sender<CallbackRequest>,
-    /// Functions that no handler holds any more; the session looks here between turns.
-    pub dropped_refs: DroppedRefs,
-}
-
-/// Functions that handlers released, until the session looks.
-#[derive(Debug, Clone, Default)]
-pub struct DroppedRefs(Arc<Mutex<Vec<FnRef>>>);
-
-impl DroppedRefs {
-    /// Takes all that were released.
-    pub fn take(&self) -> Vec<FnRef> {
-        std::mem::take(&mut *self.0.lock())
-    }
-}
 
 /// The session that a call belongs to.
 #[derive(Debug)]
@@ -173,22 +136,6 @@ impl Call {
     }
 }
 
-impl Callbacks {
-    async fn request(
-        &self,
-        target: Target,
-        payload: Payload,
-        depth: u32,
-        script_call: Option<u64>,
-    ) -> Result<Value, BindingError> {
-        let gone = || BindingError::of_kind(Kind::PeerGone, "the session is gone");
-        let (reply_tx, reply_rx) = oneshot::channel();
-        let request = CallbackRequest { target, payload, depth, script_call, reply_tx };
-        self.requests_tx.send(request).await.map_err(|_| gone())?;
-        reply_rx.await.map_err(|_| gone())?.map_err(BindingError::from)
-    }
-}
-
 /// A function of a script or of a client, held by a handler. It is released when the last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct FunctionRef(Arc<FunctionHandle>);
@@ -212,12 +159,12 @@ impl FunctionRef {
 
     /// Whether its session has ended.
     pub fn is_gone(&self) -> bool {
-        self.0.link.requests_tx.is_closed()
+        self.0.link.is_gone()
     }
 
     /// Waits for the end of its session.
     pub async fn gone(&self) {
-        self.0.link.requests_tx.closed().await;
+        self.0.link.gone().await;
     }
 
     /// Calls it. `depth` is that of the call it is made for, 0 when it is made for none.
@@ -229,7 +176,7 @@ impl FunctionRef {
 
 impl Drop for FunctionHandle {
     fn drop(&mut self) {
-        self.link.dropped_refs.0.lock().push(self.id.clone());
+        self.link.release(self.id.clone());
     }
 }
 
@@ -251,12 +198,11 @@ mod tests {
 
     #[test]
     fn function_ref_is_released_under_its_name() {
-        let (requests_tx, _requests_rx) = mpsc::channel(1);
-        let link = Callbacks { requests_tx, dropped_refs: DroppedRefs::default() };
+        let (link, receiver) = Callbacks::channel(1);
         let client = FnRef::Client { connection: 1, id: "f7".to_owned() };
-        let function = FunctionRef::new(client.clone(), link.clone());
+        let function = FunctionRef::new(client.clone(), link);
         assert_eq!(function.id().to_string(), "1:f7");
         drop(function);
-        assert_eq!(link.dropped_refs.take(), [client]);
+        assert_eq!(receiver.take_dropped(), [client]);
     }
 }

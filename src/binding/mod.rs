@@ -5,6 +5,7 @@
 //! code are registered alike, and change their bindings through a [`BindingPublisher`].
 
 mod call;
+mod callbacks;
 mod definition;
 mod error;
 mod handler;
@@ -16,9 +17,8 @@ mod publisher;
 mod roles;
 pub(crate) mod tags;
 
-pub use call::{
-    Call, CallbackRequest, Callbacks, DroppedRefs, FunctionRef, HostFunctions, NativeFunction, SessionScope,
-};
+pub use call::{Call, FunctionRef, HostFunctions, NativeFunction, SessionScope};
+pub use callbacks::{CallbackReceiver, CallbackRequest, CallbackRoute, Callbacks, SessionGone};
 pub(crate) use definition::is_control_name;
 pub use definition::{Binding, BindingLimits, DeclarationProblem};
 pub use error::BindingError;

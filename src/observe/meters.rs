@@ -168,8 +168,8 @@ pub(crate) fn eval_finished(eval: u64, error: Option<&ErrorObject>, took: Durati
 }
 
 /// A stretch of JavaScript ran without interruption.
-pub(crate) fn slice_ran() {
-    METERS.slices.increment(1);
+pub(crate) fn slices_ran(count: u32) {
+    METERS.slices.increment(u64::from(count));
 }
 
 /// A server binding was called.
@@ -205,6 +205,19 @@ pub(crate) fn refused(reason: &'static str) {
     METERS.count(REFUSALS, reason);
 }
 
+/// The label for a refusal that a session reports: one of a fixed set, whatever it says.
+pub(crate) fn refusal_reason(reason: &str) -> &'static str {
+    match reason {
+        "queue-full" => "queue-full",
+        "sessions" => "sessions",
+        "queuedEvals" => "queuedEvals",
+        "cpu" => "cpu",
+        "memory" => "memory",
+        "messages" => "messages",
+        _ => "other",
+    }
+}
+
 /// A message came that means nothing.
 pub(crate) fn stray(kind: &'static str) {
     METERS.count(STRAYS, kind);
@@ -237,41 +250,32 @@ pub(crate) fn outcome_name(error: Option<&ErrorObject>) -> &'static str {
     Kind::deserialize(name).map_or("other", Kind::name)
 }
 
-/// One eval that waits, as long as it lives.
-#[derive(Debug)]
-pub(crate) struct Waiting(());
-
-impl Waiting {
-    pub(crate) fn new() -> Self {
-        METERS.evals_queued.increment(1.0);
-        Self(())
-    }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        METERS.evals_queued.decrement(1.0);
-    }
-}
-
-/// One session's part in the number of references.
+/// One session's part in the numbers of references and of evals that wait.
 #[derive(Debug, Default)]
-pub(crate) struct Level(u32);
+pub(crate) struct Levels {
+    references: u32,
+    evals_queued: u32,
+}
 
-impl Level {
-    /// It is that much now.
-    pub(crate) fn set(&mut self, now: usize) {
-        let now = u32::try_from(now).unwrap_or(u32::MAX);
-        if now != self.0 {
-            METERS.references.increment(f64::from(now) - f64::from(self.0));
-            self.0 = now;
-        }
+impl Levels {
+    /// They are that much now.
+    pub(crate) fn set(&mut self, references: usize, evals_queued: usize) {
+        move_gauge(&METERS.references, &mut self.references, references);
+        move_gauge(&METERS.evals_queued, &mut self.evals_queued, evals_queued);
     }
 }
 
-impl Drop for Level {
+impl Drop for Levels {
     fn drop(&mut self) {
-        self.set(0);
+        self.set(0, 0);
+    }
+}
+
+fn move_gauge(gauge: &Gauge, before: &mut u32, now: usize) {
+    let now = u32::try_from(now).unwrap_or(u32::MAX);
+    if now != *before {
+        gauge.increment(f64::from(now) - f64::from(*before));
+        *before = now;
     }
 }
 

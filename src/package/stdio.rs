@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt as _;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::binding::{
-    BindingError, Call, CallContext, CallbackRequest, Callbacks, DroppedRefs, FunctionRef, HandlerEntry,
+    BindingError, Call, CallContext, CallbackReceiver, CallbackRequest, Callbacks, FunctionRef, HandlerEntry,
     Handlers, HostFunctions, Principal, SessionScope, handler, tags,
 };
 use crate::limits::DURATION_MAX;
@@ -72,8 +72,7 @@ async fn serve_built(
     transport: impl Transport,
     build: impl Fn(&Value) -> Result<Package, String> + Send + 'static,
 ) {
-    let (requests_tx, requests_rx) = mpsc::channel(CALLS_OPEN_MAX);
-    let mut host = Host::new(Box::new(build), requests_tx, requests_rx);
+    let mut host = Host::new(Box::new(build));
     let mut driver = Driver::new(transport, DRIVER_SETTINGS);
     driver.run(&mut host, &CancellationToken::new()).await;
     driver.flush().await;
@@ -97,7 +96,7 @@ struct Host {
     waiting: HashMap<u64, oneshot::Sender<Result<Value, ErrorObject>>>,
     calls: u64,
     /// Calls back of the handlers; dropped at the end of the input, because they could not be answered.
-    requests_rx: Option<mpsc::Receiver<CallbackRequest>>,
+    callbacks: Option<CallbackReceiver>,
 }
 
 /// What reaches the host from inside the process.
@@ -107,11 +106,8 @@ enum Input {
 }
 
 impl Host {
-    fn new(
-        build: Build,
-        requests_tx: mpsc::Sender<CallbackRequest>,
-        requests_rx: mpsc::Receiver<CallbackRequest>,
-    ) -> Self {
+    fn new(build: Build) -> Self {
+        let (link, callbacks) = Callbacks::channel(CALLS_OPEN_MAX);
         let principal = Principal::anonymous();
         Self {
             build,
@@ -122,12 +118,12 @@ impl Host {
                 principal: Arc::new(principal),
                 audit: crate::observe::audit::Audit::default(),
             }),
-            link: Callbacks { requests_tx, dropped_refs: DroppedRefs::default() },
+            link,
             host_functions: HostFunctions::default(),
             running: JoinSet::new(),
             waiting: HashMap::new(),
             calls: 0,
-            requests_rx: Some(requests_rx),
+            callbacks: Some(callbacks),
         }
     }
 
@@ -278,13 +274,14 @@ impl Host {
 
     /// Calls back cannot be answered any more; running calls are still finished and answered.
     fn end_input(&mut self) {
-        self.requests_rx = None;
+        self.callbacks = None;
         self.waiting.clear();
     }
 
     /// Releases the functions of the server that no handler holds any more.
     fn release_dropped(&mut self, out: &mut Outbox) {
-        for function in self.link.dropped_refs.take() {
+        let dropped = self.callbacks.as_ref().map(CallbackReceiver::take_dropped);
+        for function in dropped.unwrap_or_default() {
             let Some(reference) = function.client_id(PEER).map(str::to_owned) else { continue };
             let effect = self.peer.on_event(SessionEvent::Release { reference, count: 1 });
             self.perform(effect, out);
@@ -312,8 +309,8 @@ impl Conversation for Host {
     }
 
     fn poll_command(&mut self, cx: &mut Context<'_>) -> Poll<Input> {
-        if let Some(requests_rx) = &mut self.requests_rx
-            && let Poll::Ready(Some(request)) = requests_rx.poll_recv(cx)
+        if let Some(callbacks) = &mut self.callbacks
+            && let Poll::Ready(Some(request)) = callbacks.requests_rx.poll_recv(cx)
         {
             return Poll::Ready(Input::Callback(request));
         }
@@ -331,7 +328,7 @@ impl Conversation for Host {
     }
 
     fn may_read(&mut self) -> bool {
-        self.requests_rx.is_some()
+        self.callbacks.is_some()
     }
 
     fn on_input_end(&mut self, _: InputEnd, _: Instant, _: &mut Outbox) {
@@ -339,7 +336,7 @@ impl Conversation for Host {
     }
 
     fn is_done(&self) -> bool {
-        self.requests_rx.is_none() && self.running.is_empty()
+        self.callbacks.is_none() && self.running.is_empty()
     }
 
     fn on_end(&mut self, _: Instant) {}

@@ -24,9 +24,10 @@ use std::time::Instant;
 use libmimalloc_sys as mimalloc;
 use rquickjs::allocator::Allocator;
 
-use super::meter::{Meter, Stop};
+use super::meter::Meter;
 use super::total::Share;
 use crate::observe;
+use crate::session::Stop;
 
 /// Bytes allocated between two looks at the clock. Small objects come from chunks of QuickJS's own, so an ordinary
 /// script hardly gets here; a look takes some 30 ns.

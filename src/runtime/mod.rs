@@ -28,7 +28,6 @@ mod total;
 mod value;
 
 pub(crate) use driver::{Driver, DriverParts};
-pub(crate) use engine::EngineError;
 pub(crate) use heap::give_back;
 pub(crate) use port::Port;
 pub(crate) use total::Claim;

@@ -4,11 +4,11 @@ use rquickjs::{Array, Ctx, String as JsString, Value as JsValue};
 use serde_json::{Map, Value, json};
 
 use super::guest::{Guest, kit_function};
-use crate::session::RefHolder;
 use super::source::Positions;
 use super::value::Tree;
 use crate::catalog::search::closest;
 use crate::rpc::{ErrorObject, Kind};
+use crate::session::RefHolder;
 
 /// Causes of causes that are reported.
 const CAUSES_MAX: usize = 8;

@@ -16,14 +16,15 @@ use self::session_queue::SessionQueue;
 use crate::binding::Principal;
 use crate::budget::{Charge, ConnectionBudget, Purpose};
 use crate::observe;
-use crate::protocol::boundary::{SessionCommand, SessionEvent};
+use crate::protocol::boundary::SessionCommand;
 use crate::protocol::methods::HandshakeParams;
 use crate::protocol::peer::{Effect, Peer};
 use crate::protocol::shape::tree_bytes;
-use crate::quota::QuotaExceeded;
+use crate::quota::{Account, EvalSlot, QuotaExceeded};
 use crate::rpc::{ErrorObject, Id, Kind};
-use crate::runtime::Inbox;
-use crate::sessions::{Directory, SessionLease};
+use crate::session::boundary::{Admission, ToSession};
+use crate::sessions::events::{ConnectionEvent, EventReceiver};
+use crate::sessions::{Directory, OpenSession, SessionLease};
 use crate::transport::{
     Conversation, Disconnect, Driver, DriverSettings, InputEnd, Outbox, Timeouts, Transport, WRITE_STALL_MAX,
     close_code,
@@ -68,7 +69,7 @@ pub(crate) async fn drive<T: Transport>(transport: T, config: ConnectionConfig) 
     }
 }
 
-type Opened = Result<SessionLease, ErrorObject>;
+type Opened = Result<OpenSession, ErrorObject>;
 
 /// A session that is being opened for a handshake.
 struct Opening {
@@ -81,7 +82,7 @@ enum Input {
     /// The handshake can be answered.
     Opened(Id, Opened),
     /// The session sent something; `None` when it ended, or gave the connection up.
-    Session(Option<SessionEvent>),
+    Session(Option<ConnectionEvent>),
     /// The client may be read again.
     MayRead,
 }
@@ -91,6 +92,7 @@ struct Connection {
     peer: Peer,
     opening: Option<Opening>,
     lease: Option<SessionLease>,
+    events: Option<EventReceiver>,
     commands: SessionQueue,
     /// Ready when the budget has room again; there while it has none.
     room: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
@@ -111,6 +113,7 @@ impl Connection {
             config,
             opening: None,
             lease: None,
+            events: None,
             commands: SessionQueue::default(),
             room: None,
             confirmed: (false, false),
@@ -123,7 +126,7 @@ impl Connection {
     /// Gives the session back. One that is being opened is awaited: it would otherwise keep its place.
     async fn release(&mut self) {
         if let Some(Opening { opened, .. }) = self.opening.take() {
-            self.lease = opened.await.ok();
+            self.lease = opened.await.ok().map(|opened| opened.lease);
         }
         if let Some(lease) = self.lease.take() {
             self.config.directory.release(&lease).await;
@@ -160,10 +163,12 @@ impl Connection {
 
     fn on_opened(&mut self, request: &Id, opened: Opened, out: &mut Outbox) {
         let text = match &opened {
-            Ok(lease) => self.peer.on_handshake(request, Ok(&lease.handshake_result)),
+            Ok(opened) => self.peer.on_handshake(request, Ok(&opened.handshake_result)),
             Err(error) => self.peer.on_handshake::<()>(request, Err(error)),
         };
-        self.lease = opened.ok();
+        if let Ok(OpenSession { lease, events, .. }) = opened {
+            (self.lease, self.events) = (Some(lease), Some(events));
+        }
         out.send(text);
     }
 
@@ -207,7 +212,10 @@ impl Connection {
             self.config.directory.confirm(lease, is_eval);
             self.confirmed = (true, self.confirmed.1 | is_eval);
         }
-        self.commands.send(&lease.handle, Inbox::Command(lease.connection, command, charge));
+        let (admission, slot) = admit(&self.config.principal.account, &command);
+        let charge = lease.link.keep_charge(charge, slot);
+        let connection = lease.connection;
+        self.commands.send(&lease.link, ToSession::Client { connection, command, charge, admission });
     }
 
     /// The client can answer no calls any more, so no script may wait for it.
@@ -217,10 +225,12 @@ impl Connection {
         }
     }
 
-    fn on_session_event(&mut self, event: Option<SessionEvent>, out: &mut Outbox) {
+    fn on_session_event(&mut self, event: Option<ConnectionEvent>, out: &mut Outbox) {
         self.text_bytes = 0;
         match event {
-            Some(event) => {
+            // The handshake is answered already.
+            Some(ConnectionEvent::Attached(_)) => {}
+            Some(ConnectionEvent::Session(event)) => {
                 if let Some(effect) = self.peer.on_event(event) {
                     self.perform(effect, out);
                 }
@@ -265,11 +275,11 @@ impl Conversation for Connection {
     }
 
     fn poll_command(&mut self, cx: &mut Context<'_>) -> Poll<Input> {
-        if let Some(lease) = &mut self.lease {
-            if let Poll::Ready(event) = lease.events.poll_recv(cx) {
+        if let (Some(lease), Some(events)) = (&self.lease, &mut self.events) {
+            if let Poll::Ready(event) = events.poll_recv(cx) {
                 return Poll::Ready(Input::Session(event));
             }
-            if !self.commands.is_empty() && self.commands.poll(&lease.handle, cx).is_ready() {
+            if !self.commands.is_empty() && self.commands.poll(&lease.link, cx).is_ready() {
                 return Poll::Ready(Input::MayRead);
             }
         } else if let Some(opening) = &mut self.opening
@@ -324,6 +334,22 @@ impl Conversation for Connection {
     }
 
     fn on_end(&mut self, _: Instant) {}
+}
+
+/// What the quotas of a principal say to a request, and its place among the evals that wait, if they are counted.
+fn admit(account: &Arc<Account>, command: &SessionCommand) -> (Admission, Option<EvalSlot>) {
+    let is_eval = match command {
+        SessionCommand::Eval { .. } => true,
+        SessionCommand::Invoke { .. } => false,
+        SessionCommand::Answer { .. } | SessionCommand::Release { .. } => return Default::default(),
+    };
+    let cpu = account.check_cpu(Instant::now).err();
+    let queued = if is_eval { account.queue_eval() } else { Ok(EvalSlot::default()) };
+    let (queue, slot) = match queued {
+        Ok(slot) => (None, Some(slot).filter(EvalSlot::is_counted)),
+        Err(exceeded) => (Some(exceeded), None),
+    };
+    (Admission { cpu, queue, has_slot: slot.is_some() }, slot)
 }
 
 /// The answer to a request that a client sends while it has calls to answer and its budget is used up.

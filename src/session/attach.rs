@@ -1,10 +1,18 @@
 //! Connections come and go; the session stays.
 
+use std::sync::Arc;
+
+use serde_json::json;
+
 use super::boundary::FromSession;
-use super::tables::Freed;
+use super::tables::{Freed, Waiter};
 use super::{ChargedTo, ClientConnection, Effect, RefHolder, Session, SessionState, Turn, Work};
+use crate::catalog::Catalog;
+use crate::catalog::changes::CatalogChanges;
 use crate::protocol::boundary::{Closing, SessionEvent};
 use crate::protocol::fn_ref::FnRef;
+use crate::protocol::methods::{Payload, Target};
+use crate::protocol::names::BINDINGS_CHANGED;
 
 impl Session {
     /// A connection takes the session, from another one if need be.
@@ -15,11 +23,29 @@ impl Session {
         }
         self.state.stalled = None;
         let connection = client.number;
+        if client.listed.version() > self.state.catalog.version() {
+            self.state.next_catalog = Some(Arc::clone(&client.listed));
+        }
         self.state.client = Some(client);
         self.introduce_client();
         let evals_queued = self.state.evals.queued() + usize::from(self.state.evals.running.is_some());
         self.send(FromSession::Attached { connection, evals_queued });
         self.send_waiting_calls();
+    }
+
+    /// The server's bindings changed: scripts see it from the next eval on, and a client that wants to know is notified.
+    pub(super) fn change_catalog(&mut self, catalog: Arc<Catalog>) {
+        if let Some(client) = &mut self.state.client
+            && client.bindings.contains(BINDINGS_CHANGED)
+        {
+            let changes = CatalogChanges::between(&client.listed, &catalog, client.bindings.names());
+            client.listed = Arc::clone(&catalog);
+            if !changes.is_empty() {
+                let target = Target::Binding(BINDINGS_CHANGED.to_owned());
+                self.call_client(Waiter::Line, target, Payload::Input(json!(changes)), 0);
+            }
+        }
+        self.state.next_catalog = Some(catalog);
     }
 
     /// Whether messages of that connection are for this session: it holds it, or it held it and reads too slowly.

@@ -28,6 +28,8 @@ pub enum ToSession {
         connection: u64,
         /// The bindings that its client declares.
         bindings: Arc<Catalog>,
+        /// The server's bindings that its handshake lists.
+        listed: Arc<Catalog>,
         /// What the schemas of these bindings take, of the connection's budget.
         schema_bytes: usize,
     },
@@ -126,12 +128,12 @@ pub enum FromSession {
     Observed(Observation),
     /// The answer to [`ToSession::Inspect`].
     Info { request: u64, info: SessionInfo },
-    /// The session has ended; nothing comes after this.
-    Ended(Closing),
+    /// The session has ended; nothing comes after this. Its connection is to be closed.
+    Ended { connection: Option<u64>, closing: Closing },
 }
 
 /// A call of a server binding or of a handler's function.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HandlerCall {
     /// Names the call in its answer.
     pub number: u64,
@@ -150,12 +152,15 @@ pub struct HandlerCall {
 }
 
 /// What a handler call reaches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum HandlerTarget {
     /// The server's binding of that number.
     Binding(u32),
     /// The handler's function of that number.
     Function(u64),
+    /// The list of these bindings: what fits a query, or all of them as TypeScript. It may take long, so it is written
+    /// beside the session.
+    Describe { server: Arc<Catalog>, client: Arc<Catalog>, query: Option<String> },
 }
 
 /// What a handler is called with.
@@ -176,21 +181,6 @@ pub enum HandlerInput {
     },
 }
 
-impl PartialEq for HandlerInput {
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Value { value, functions }, Self::Value { value: other, functions: others }) => {
-                (value, functions) == (other, others)
-            }
-            (
-                Self::Text { payload, connection, charge },
-                Self::Text { payload: other, connection: other_connection, charge: other_charge },
-            ) => (payload.text(), connection, charge) == (other.text(), other_connection, other_charge),
-            (Self::Value { .. } | Self::Text { .. }, _) => false,
-        }
-    }
-}
-
 /// What a session counts; the host adds it up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Observation {
@@ -203,6 +193,8 @@ pub enum Observation {
     },
     /// A call of the client's bindings and functions ended.
     ClientCalled { error: Option<ErrorObject> },
+    /// Live references of the session, and its evals that wait.
+    Levels { references: usize, evals_queued: usize },
     /// A request was refused.
     Refused { reason: String },
 }

@@ -5,16 +5,12 @@ use serde_json::{Value, json};
 
 use super::{Requester, Session, Stop};
 use crate::binding::tags;
-use crate::catalog::{search, typescript};
 use crate::protocol::boundary::Closing;
 use crate::protocol::declaration::Declaration;
 use crate::rpc::{ErrorObject, Id, Kind};
 
 /// Longest input of a control binding: ids and words to search for are short.
 const INPUT_BYTES_MAX: usize = 64 << 10;
-
-/// Hits of a search for bindings.
-const HITS_MAX: usize = 20;
 
 /// Name, what it does, input schema.
 const CONTROLS: [(&str, &str, &str); 6] = [
@@ -85,17 +81,25 @@ struct NoInput {}
 
 type Outcome = Result<Value, ErrorObject>;
 
+/// What becomes of a call of a control binding.
+pub(super) enum Control {
+    /// It is done.
+    Done(Outcome),
+    /// The host is to write about all bindings, or those that fit a query.
+    Describe(Option<String>),
+}
+
 impl Session {
     /// Serves a control binding; `None` when the name is not one of them.
-    pub(super) fn control(&mut self, connection: u64, name: &str, input: &str) -> Option<Outcome> {
+    pub(super) fn control(&mut self, connection: u64, name: &str, input: &str) -> Option<Control> {
         if !is_control(name) {
             return None;
         }
         let input = match read_input(name, input) {
             Ok(input) => input,
-            Err(error) => return Some(Err(error)),
+            Err(error) => return Some(Control::Done(Err(error))),
         };
-        Some(match name {
+        let done = match name {
             "session.cancel" => match read::<CancelInput>(name, &input) {
                 Ok(CancelInput { eval_id: Some(id) }) if !(id.is_i64() || id.is_u64() || id.is_string()) => {
                     Err(wrong_input(name, "/evalId", "expected an integer or a string"))
@@ -103,26 +107,30 @@ impl Session {
                 Ok(cancel) => self.cancel(connection, cancel.eval_id.as_ref()),
                 Err(error) => Err(error),
             },
-            "bindings.search" => read::<SearchInput>(name, &input).map(|search| self.search(&search.query)),
-            _ => match read::<NoInput>(name, &input) {
-                Ok(NoInput {}) => self.plain_control(name),
+            "bindings.search" => match read::<SearchInput>(name, &input) {
+                Ok(SearchInput { query }) => return Some(Control::Describe(Some(query))),
                 Err(error) => Err(error),
             },
-        })
+            _ => match read::<NoInput>(name, &input) {
+                Ok(NoInput {}) if name == "bindings.types" => return Some(Control::Describe(None)),
+                Ok(NoInput {}) => Ok(self.plain_control(name)),
+                Err(error) => Err(error),
+            },
+        };
+        Some(Control::Done(done))
     }
 
-    fn plain_control(&mut self, name: &str) -> Outcome {
+    fn plain_control(&mut self, name: &str) -> Value {
         match name {
-            "session.info" => Ok(self.describe()),
+            "session.info" => self.describe(),
             "session.reset" => {
                 self.reset();
-                Ok(Value::Null)
+                Value::Null
             }
-            "session.close" => {
+            _ => {
                 self.end(Closing::ByClient);
-                Ok(Value::Null)
+                Value::Null
             }
-            _ => Ok(Value::from(typescript::declarations(&self.all_declarations()))),
         }
     }
 
@@ -155,21 +163,6 @@ impl Session {
         info["principal"] = json!(self.state.principal);
         info["limits"] = json!(*self.limits);
         info
-    }
-
-    fn search(&self, query: &str) -> Value {
-        let hits = search::search(&self.all_declarations(), query, HITS_MAX);
-        json!(
-            hits.iter()
-                .map(|hit| json!({"name": hit.name, "description": hit.description}))
-                .collect::<Vec<_>>()
-        )
-    }
-
-    fn all_declarations(&self) -> Vec<Declaration> {
-        let server = self.state.catalog.iter();
-        let client = self.state.client.iter().flat_map(|client| client.bindings.callable_by_scripts());
-        server.chain(client).map(|entry| entry.declaration.clone()).collect()
     }
 }
 

@@ -18,8 +18,7 @@ impl Session {
             Some(later) if !is_running => at.max(later),
             Some(_) | None => at,
         });
-        let has_background_work =
-            !self.state.deferred.is_empty() || (!is_running && self.has_leftovers());
+        let has_background_work = !self.state.deferred.is_empty() || (!is_running && self.has_leftovers());
         let background = background.filter(|_| has_background_work);
         let calls = self.state.client_calls.next_deadline();
         let eval = self.state.evals.running.as_ref().and_then(|running| running.clock.deadline());

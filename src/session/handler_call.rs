@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::boundary::{FromSession, HandlerCall, HandlerInput, HandlerTarget};
 use super::tables::{HandlerWork, ScriptCall};
-use super::{CallValue, Callable, ChargedTo, Effect, InvokedBy, RefHolder, Session, Settlement, ValueSource};
+use super::{CallValue, Callable, Effect, InvokedBy, RefHolder, Session, Settlement, ValueSource};
 use crate::protocol::fn_ref::FnRef;
 use crate::protocol::fn_values;
 use crate::rpc::{ErrorObject, Kind};

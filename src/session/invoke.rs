@@ -1,5 +1,6 @@
 //! Calls from outside: the client's `invoke`, and what handlers ask of the session that called them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -7,6 +8,7 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::boundary::{Admission, FromSession, HandlerInput, HandlerTarget, InvokeTarget};
+use super::control::Control;
 use super::eval::internal;
 use super::tables::{Invocation, Waiter, WallClock};
 use super::{
@@ -47,8 +49,12 @@ impl Session {
         }
         match target {
             Target::Binding(name) => {
-                if let Some(outcome) = self.control(connection, &name, payload.text()) {
-                    return self.reply(by, outcome);
+                match self.control(connection, &name, payload.text()) {
+                    Some(Control::Done(outcome)) => return self.reply(by, outcome),
+                    Some(Control::Describe(query)) => {
+                        return self.describe_bindings(by, query, payload, depth);
+                    }
+                    None => {}
                 }
                 let Some(number) = self.state.catalog.number_of(&name) else {
                     let error = ErrorObject::new(Kind::UnknownBinding, format!("no binding {name}"));
@@ -77,6 +83,14 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// The host writes about the bindings that scripts see.
+    fn describe_bindings(&mut self, by: InvokedBy, query: Option<String>, payload: RawPayload, depth: u32) {
+        let server = Arc::clone(&self.state.catalog);
+        let client =
+            self.state.client.as_ref().map(|client| Arc::clone(&client.bindings)).unwrap_or_default();
+        self.call_handler_with_text(by, HandlerTarget::Describe { server, client, query }, payload, depth);
     }
 
     fn call_handler_with_text(
@@ -233,7 +247,7 @@ impl Session {
         }
     }
 
-    fn check_invoke_depth(&self, depth: u32) -> Result<(), ErrorObject> {
+    pub(super) fn check_invoke_depth(&self, depth: u32) -> Result<(), ErrorObject> {
         let max = self.limits.invoke_depth_max;
         if depth > max {
             return Err(ErrorObject::new(Kind::TooDeep, format!("invokes are nested deeper than {max}")));

@@ -194,8 +194,8 @@ impl Session {
 
     fn accept(&mut self, message: ToSession) {
         match message {
-            ToSession::Attach { connection, bindings, schema_bytes } => {
-                self.attach(ClientConnection { number: connection, bindings, schema_bytes });
+            ToSession::Attach { connection, bindings, listed, schema_bytes } => {
+                self.attach(ClientConnection { number: connection, bindings, listed, schema_bytes });
             }
             ToSession::Stalled { connection } => self.stall(connection),
             ToSession::Detach { connection } => self.detach(connection),
@@ -214,7 +214,7 @@ impl Session {
             }
             ToSession::HandlerCancel { request } => self.cancel_handler_request(request),
             ToSession::HandlerRelease { function, count } => self.release_from_handler(&function, count),
-            ToSession::Catalog(catalog) => self.state.next_catalog = Some(catalog),
+            ToSession::Catalog(catalog) => self.change_catalog(catalog),
             ToSession::CpuQuota { exceeded, is_overdrawn } => self.set_cpu_quota(exceeded, is_overdrawn),
             ToSession::Inspect { request } => {
                 let info = self.info();
@@ -304,8 +304,8 @@ impl Session {
         for (requester, answer) in self.state.client_calls.outbox.take_answers() {
             self.answer(requester, answer);
         }
-        self.send_event(SessionEvent::Close(closing));
-        self.send(FromSession::Ended(closing));
+        let connection = self.state.connection();
+        self.send(FromSession::Ended { connection, closing });
     }
 
     /// What it does and uses.

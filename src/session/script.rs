@@ -106,10 +106,10 @@ impl Session {
     /// The names of all bindings that scripts see: the server's that no name of the client hides, then the client's.
     pub fn visible_names(&self) -> Vec<String> {
         let client = self.state.client.as_ref().map(|client| &client.bindings);
-        let is_hidden =
-            |name: &str| client.is_some_and(|client| client.names().conflict(name).is_some());
+        let is_hidden = |name: &str| client.is_some_and(|client| client.names().conflict(name).is_some());
         let server = self.state.catalog.iter().map(|entry| entry.name()).filter(|name| !is_hidden(name));
-        let own = client.into_iter().flat_map(|client| client.callable_by_scripts()).map(|entry| entry.name());
+        let own =
+            client.into_iter().flat_map(|client| client.callable_by_scripts()).map(|entry| entry.name());
         server.chain(own).map(str::to_owned).collect()
     }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::tables::{
-    Background, ClientCalls, Console, EvalQueue, Freed, HandlerCalls, Invocations, KeyedOutcomes, Rejection, References,
-    RunningEval, ScriptCalls, Timers,
+    Background, ClientCalls, Console, EvalQueue, Freed, HandlerCalls, Invocations, KeyedOutcomes, References,
+    Rejection, RunningEval, ScriptCalls, Timers,
 };
 use super::{AwaitedPromise, ChargedTo, PendingCall, RootId, Time, Turn};
 use crate::catalog::Catalog;
@@ -26,6 +26,8 @@ pub struct ClientConnection {
     pub number: u64,
     /// What its client declares.
     pub bindings: Arc<Catalog>,
+    /// The server's bindings as the client knows them.
+    pub listed: Arc<Catalog>,
     /// What the schemas of these bindings take.
     pub schema_bytes: usize,
 }

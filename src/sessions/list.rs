@@ -1,8 +1,11 @@
 //! The list of sessions, as far as the principal that asks may see it.
 
+use std::sync::Arc;
+
 use super::Directory;
+use super::SessionLink;
 use crate::binding::{MissingRole, Principal, Role};
-use crate::runtime::{SessionHandle, SessionInfo};
+use crate::session::boundary::SessionInfo;
 
 /// A session as the operator sees it.
 #[derive(Debug, serde::Serialize)]
@@ -50,7 +53,7 @@ impl Directory {
     }
 
     async fn list_where(&self, most: usize, is_wanted: impl Fn(&str) -> bool) -> Vec<Listed> {
-        let handles: Vec<(String, String, bool, SessionHandle)> = self
+        let links: Vec<(String, String, bool, Arc<SessionLink>)> = self
             .sessions
             .lock()
             .iter()
@@ -58,12 +61,12 @@ impl Directory {
             .take(most)
             .map(|(id, entry)| {
                 let connected = entry.detached_at.is_none();
-                (id.clone(), entry.principal.name.clone(), connected, entry.handle.clone())
+                (id.clone(), entry.principal.name.clone(), connected, Arc::clone(&entry.link))
             })
             .collect();
-        let mut listed = Vec::with_capacity(handles.len());
-        for (id, principal, connected, handle) in handles {
-            listed.push(Listed { id, principal, connected, info: handle.inspect().await });
+        let mut listed = Vec::with_capacity(links.len());
+        for (id, principal, connected, link) in links {
+            listed.push(Listed { id, principal, connected, info: link.inspect().await });
         }
         listed
     }

@@ -11,7 +11,7 @@ use crate::binding::Handlers;
 use crate::catalog::Catalog;
 use crate::protocol::declaration::Declaration;
 use crate::protocol::names::NameSet;
-use crate::runtime::control_declarations;
+use crate::session::control_declarations;
 
 /// One version of the list.
 pub(super) struct Listing {

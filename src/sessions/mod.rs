@@ -4,9 +4,14 @@
 //! changes at every handshake; the one before stays good until the client has shown that it got the new one, so a
 //! lost answer loses nothing.
 
+mod describe;
+pub(crate) mod events;
 mod handshake;
+mod host;
+pub(crate) mod link;
 mod list;
 mod listing;
+mod port;
 mod share;
 mod token;
 
@@ -19,7 +24,6 @@ use futures_util::future::join_all;
 use parking_lot::Mutex;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
-use tracing::Instrument as _;
 use uuid::Uuid;
 
 use crate::binding::{Handlers, Principal, SessionScope};
@@ -32,11 +36,13 @@ use crate::protocol::names::NameSet;
 use crate::quota::SessionSlot;
 use crate::rpc::{ErrorObject, Kind};
 use crate::runtime::shard::Shard;
-use crate::runtime::{
-    Attachment, Claim, EventReceiver, Inbox, MemoryTotal, Session, SessionHandle, SessionParts, event_channel,
-};
+use crate::runtime::{Claim, MemoryTotal};
 use crate::schema::SchemaBudget;
+use crate::session::boundary::ToSession;
+use events::{ConnectionEvent, EventReceiver, event_channel};
 use handshake::ClientBindings;
+pub(crate) use host::{LocalHost, NewSession, SessionHost};
+pub(crate) use link::SessionLink;
 pub(crate) use list::ListScope;
 pub use list::Listed;
 use listing::{Listing, Listings};
@@ -89,10 +95,12 @@ pub struct Directory {
     audit: Audit,
     /// The memory of all sessions.
     memory: Arc<MemoryTotal>,
+    /// Where sessions run.
+    host: Box<dyn SessionHost>,
 }
 
 struct Entry {
-    handle: SessionHandle,
+    link: Arc<SessionLink>,
     principal: Arc<Principal>,
     tokens: Tokens,
     /// The number of the connection that holds it, or held it last.
@@ -125,12 +133,23 @@ impl Drop for ClosingRecord {
 pub(crate) struct SessionLease {
     pub(crate) id: String,
     pub(crate) connection: u64,
-    pub(crate) handle: SessionHandle,
+    pub(crate) link: Arc<SessionLink>,
+    /// What the client's declarations take of the memory of all sessions.
+    _declared: Option<Claim>,
+}
+
+impl SessionLease {
+    fn new(id: String, connection: u64, link: Arc<SessionLink>, declared: Option<Claim>) -> Self {
+        Self { id, connection, link, _declared: declared }
+    }
+}
+
+/// A session that a connection holds, when its handshake can be answered.
+pub(crate) struct OpenSession {
+    pub(crate) lease: SessionLease,
     pub(crate) events: EventReceiver,
     /// `result` of the handshake.
     pub(crate) handshake_result: Box<RawValue>,
-    /// What the client's declarations take of the memory of all sessions.
-    pub(crate) _declared: Option<Claim>,
 }
 
 /// `result` of the handshake, as it is written.
@@ -152,11 +171,14 @@ impl Directory {
         server_name: &str,
         audit: Audit,
     ) -> Self {
+        let memory = MemoryTotal::new(limits.memory_total_bytes_max);
+        let host = LocalHost::new(Arc::clone(&handlers), Arc::clone(&limits), Arc::clone(&memory));
         Self {
             listings: Listings::new(&handlers),
             handlers,
             detached_share: settings.detached_max,
-            memory: MemoryTotal::new(limits.memory_total_bytes_max),
+            memory,
+            host: Box::new(host),
             limits,
             settings,
             server: json!({"name": server_name, "version": env!("CARGO_PKG_VERSION")}),
@@ -187,7 +209,7 @@ impl Directory {
         &self,
         principal: &Arc<Principal>,
         params: HandshakeParams,
-    ) -> Result<SessionLease, ErrorObject> {
+    ) -> Result<OpenSession, ErrorObject> {
         let declared = self.claim_declarations(&params.bindings)?;
         let schema_budget = SchemaBudget::new(self.limits.schema_bytes_max);
         let listing = self.listings.latest(&self.handlers);
@@ -195,29 +217,29 @@ impl Directory {
         let taken = added_before.as_ref().unwrap_or(&listing.names);
         let ClientBindings { catalog, warnings } =
             handshake::check_bindings(taken, principal, &params.bindings, &schema_budget).await?;
-        let (id, token, resumed, handle, connection) = match &params.session {
+        let Opened { id, token, is_resumed, link, connection } = match &params.session {
             Some(resume) => self.resume(principal, resume)?,
             None => self.create(principal, &listing)?,
         };
-        let (events_tx, events) = event_channel(&self.memory);
-        let evals_queued = match resumed {
-            true => handle.inspect().await.map_or(0, |info| info.evals_queued + usize::from(info.running)),
-            false => 0,
+        let (events_tx, mut events) = event_channel(&self.memory);
+        link.connect(connection, events_tx);
+        let lease = SessionLease::new(id, connection, link, declared);
+        let attach = ToSession::Attach {
+            connection,
+            bindings: Arc::new(catalog),
+            listed: Arc::clone(&listing.catalog),
+            schema_bytes: schema_budget.used(),
         };
-        handle
-            .send(Inbox::Attach(Attachment {
-                number: connection,
-                events_tx,
-                catalog: Arc::new(catalog),
-                listed: Arc::clone(&listing.catalog),
-                schema_budget,
-            }))
-            .await?;
+        let sent = lease.link.send(attach).await;
+        let Some(ConnectionEvent::Attached(evals_queued)) = events.recv().await.filter(|_| sent.is_ok())
+        else {
+            return Err(ErrorObject::new(Kind::SessionClosed, "the session is gone"));
+        };
         let mut metadata = json!({
             "server": self.server,
             "runtime": {"language": "javascript", "engine": "quickjs"},
             "session": {
-                "resumed": resumed, "token": token, "ttlMs": self.settings.ttl_ms, "evalsQueued": evals_queued,
+                "resumed": is_resumed, "token": token, "ttlMs": self.settings.ttl_ms, "evalsQueued": evals_queued,
             },
         });
         if !warnings.is_empty() {
@@ -225,8 +247,8 @@ impl Directory {
         }
         let bindings = &listing.declarations;
         let handshake_result =
-            written(&HandshakeResult { protocol: PROTOCOL, session_id: &id, bindings, metadata });
-        Ok(SessionLease { id, connection, handle, events, handshake_result, _declared: declared })
+            written(&HandshakeResult { protocol: PROTOCOL, session_id: &lease.id, bindings, metadata });
+        Ok(OpenSession { lease, events, handshake_result })
     }
 
     /// The names that the client of a resumed session cannot take, where they are fewer than those that are listed.
@@ -261,12 +283,6 @@ impl Directory {
             principal: Arc::clone(principal),
             audit: self.audit.clone(),
         });
-        let parts = SessionParts {
-            scope: Arc::clone(&scope),
-            limits: Arc::clone(&self.limits),
-            handlers: Arc::clone(&self.handlers),
-            memory: Arc::clone(&self.memory),
-        };
         let full = || {
             observe::refused("server-sessions");
             busy("the server has too many sessions")
@@ -278,16 +294,20 @@ impl Directory {
             return Err(self.out_of_memory());
         }
         // Made before the lock is taken: it takes longer than everything that the lock is for.
-        let (session, handle) = Session::new(parts).map_err(|error| busy(&error.to_string()))?;
+        let catalog = Arc::clone(&listing.catalog);
+        let link = self.host.start(NewSession { scope: Arc::clone(&scope), catalog })?;
         let mut sessions = self.sessions.lock();
         if sessions.len() >= self.settings.sessions_max {
+            drop(sessions);
+            // Without a connection it would never end.
+            let _ = link.try_send(ToSession::End(Closing::GoingAway));
             return Err(full());
         }
         let (tokens, token) = Tokens::new();
         sessions.insert(
             id.clone(),
             Entry {
-                handle: handle.clone(),
+                link: Arc::clone(&link),
                 principal: Arc::clone(principal),
                 tokens,
                 connection: 1,
@@ -302,14 +322,7 @@ impl Directory {
         self.most.fetch_max(sessions.len(), Ordering::Relaxed);
         drop(sessions);
         self.audit.record(|| Event::SessionOpened { principal: principal.name.clone(), session: id.clone() });
-        let weight = shard.weigh();
-        let span = tracing::info_span!("session", id, principal = principal.name);
-        let run = async move {
-            session.run().await;
-            drop(weight);
-        };
-        tokio::task::spawn_local(run.instrument(span));
-        Ok((id, token, false, handle, 1))
+        Ok(Opened { id, token, is_resumed: false, link, connection: 1 })
     }
 
     fn resume(&self, principal: &Arc<Principal>, resume: &ResumeParams) -> Result<Opened, ErrorObject> {
@@ -320,7 +333,7 @@ impl Directory {
         let mut sessions = self.sessions.lock();
         let entry = sessions.get_mut(&resume.id).ok_or_else(refused)?;
         let ttl = Duration::from_millis(self.settings.ttl_ms);
-        let expired = entry.detached_at.is_some_and(|at| at.elapsed() >= ttl) || entry.handle.is_gone();
+        let expired = entry.detached_at.is_some_and(|at| at.elapsed() >= ttl) || entry.link.has_ended();
         if entry.principal.name != principal.name || !entry.tokens.accepts(&resume.token) || expired {
             return Err(refused());
         }
@@ -331,7 +344,13 @@ impl Directory {
             principal: principal.name.clone(),
             session: resume.id.clone(),
         });
-        Ok((resume.id.clone(), token, true, entry.handle.clone(), entry.connection))
+        Ok(Opened {
+            id: resume.id.clone(),
+            token,
+            is_resumed: true,
+            link: Arc::clone(&entry.link),
+            connection: entry.connection,
+        })
     }
 
     /// The client sent something after its handshake, so it has its token: the one before is void.
@@ -353,7 +372,7 @@ impl Directory {
             else {
                 return;
             };
-            if entry.ran_eval && !entry.handle.is_gone() {
+            if entry.ran_eval && !entry.link.has_ended() {
                 entry.detached_at = Some(Instant::now());
                 let principal = Arc::clone(&entry.principal);
                 oldest_detached(&mut sessions, &principal.name, self.detached_share)
@@ -362,9 +381,10 @@ impl Directory {
             }
         };
         // A session that is gone already needs no word.
-        let _ = lease.handle.send(Inbox::Detach(lease.connection)).await;
+        lease.link.disconnect(lease.connection);
+        let _ = lease.link.send(ToSession::Detach { connection: lease.connection }).await;
         if let Some(ended) = ended {
-            let _ = ended.handle.send(Inbox::End(Closing::GoingAway)).await;
+            let _ = ended.link.send(ToSession::End(Closing::GoingAway)).await;
         }
     }
 
@@ -374,12 +394,12 @@ impl Directory {
         let expired: Vec<Entry> = {
             let mut sessions = self.sessions.lock();
             let is_over = |entry: &Entry| {
-                entry.handle.is_gone() || entry.detached_at.is_some_and(|at| at.elapsed() >= ttl)
+                entry.link.has_ended() || entry.detached_at.is_some_and(|at| at.elapsed() >= ttl)
             };
             sessions.extract_if(|_, entry| is_over(entry)).map(|(_, entry)| entry).collect()
         };
         for entry in expired {
-            let _ = entry.handle.send(Inbox::End(Closing::GoingAway)).await;
+            let _ = entry.link.send(ToSession::End(Closing::GoingAway)).await;
         }
     }
 
@@ -407,7 +427,7 @@ impl Directory {
     pub async fn end_all(&self) {
         let all: Vec<Entry> = self.sessions.lock().drain().map(|(_, entry)| entry).collect();
         // Concurrently: a session on a stuck shard may have a full inbox, and the others must not wait for it.
-        join_all(all.iter().map(|entry| entry.handle.send(Inbox::End(Closing::GoingAway)))).await;
+        join_all(all.iter().map(|entry| entry.link.send(ToSession::End(Closing::GoingAway)))).await;
     }
 
     /// How many sessions there are.
@@ -426,8 +446,14 @@ impl Directory {
     }
 }
 
-/// Id, token, whether resumed, handle, connection.
-type Opened = (String, String, bool, SessionHandle, u64);
+/// A session that was made or found.
+struct Opened {
+    id: String,
+    token: String,
+    is_resumed: bool,
+    link: Arc<SessionLink>,
+    connection: u64,
+}
 
 /// As JSON text. What has only strings as keys can always be written.
 fn written(value: &impl serde::Serialize) -> Box<RawValue> {

@@ -195,7 +195,7 @@ impl Relay<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::binding::{Callbacks, DroppedRefs};
+    use crate::binding::Callbacks;
     use crate::bindings::exoclaw::wire::Usage;
     use crate::bindings::testing::call_of;
     use crate::protocol::fn_ref::FnRef;
@@ -211,8 +211,7 @@ mod tests {
     #[test]
     fn so_many_agents_may_be_registered_and_one_more_is_refused() {
         let (agents, call) = (ScriptAgents::default(), call_of("ada"));
-        let (requests_tx, alive_rx) = mpsc::channel(1);
-        let link = Callbacks { requests_tx, dropped_refs: DroppedRefs::default() };
+        let (link, alive_rx) = Callbacks::channel(1);
         let register =
             |id: &str| agents.register(id, FunctionRef::new(FnRef::Script(1), link.clone()), &call);
         for number in 0..SCRIPT_AGENTS_MAX {

@@ -71,8 +71,8 @@ impl Driver {
         });
         engine.attach(&session);
         let principal = Arc::as_ptr(&account).addr();
-        let residence = Shard::current()
-            .map(|shard| shard.register(account, inbox_tx, Arc::clone(&engine.poll_counter)));
+        let residence =
+            Shard::current().map(|shard| shard.register(account, inbox_tx, Arc::clone(&engine.poll_counter)));
         let (freed, slices) = (Vec::new(), 0);
         Ok(Self { session, port, inbox_rx, limits, memory, principal, residence, freed, slices, engine })
     }

@@ -70,7 +70,9 @@ impl Engine {
                     },
                     Err(error) => Err(self.failure(ctx, error, &map_of(awaited))),
                 },
-                Ok(value) => return Look::Over(self.settled(ctx, awaited.charged_to, &value, awaited.holder)),
+                Ok(value) => {
+                    return Look::Over(self.settled(ctx, awaited.charged_to, &value, awaited.holder));
+                }
                 Err(error) => Err(self.failure(ctx, error, &map_of(awaited))),
             },
             Some(Err(error)) => {
@@ -125,7 +127,12 @@ impl Engine {
     }
 
     /// The error for a thrown value.
-    pub(super) fn describe_thrown<'js>(&self, ctx: &Ctx<'js>, thrown: JsValue<'js>, map: &SourceMap<'_>) -> ErrorObject {
+    pub(super) fn describe_thrown<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        thrown: JsValue<'js>,
+        map: &SourceMap<'_>,
+    ) -> ErrorObject {
         let is_null = thrown.is_null();
         match thrown::describe(ctx, &self.guest, thrown, map) {
             // With no memory left QuickJS cannot even make the error, and throws null.

@@ -12,7 +12,9 @@ use super::Engine;
 use crate::protocol::methods::RawPayload;
 use crate::rpc::{ErrorObject, Kind};
 use crate::session::tables::EvalSource;
-use crate::session::{Arguments, AwaitedPromise, ChargedTo, Positions, RefHolder, RootId, Settled, ValueSource};
+use crate::session::{
+    Arguments, AwaitedPromise, ChargedTo, Positions, RefHolder, RootId, Settled, ValueSource,
+};
 
 /// What began to run.
 pub(crate) enum Started {

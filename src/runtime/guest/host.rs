@@ -108,7 +108,10 @@ fn install_calls<'js>(ctx: &Ctx<'js>, guest: &Rc<Guest>, host: &Object<'js>) -> 
     };
     host.set("release", Function::new(ctx.clone(), release)?)?;
     let state = Rc::clone(guest);
-    host.set("noteShadow", Function::new(ctx.clone(), move || state.machine_mut().state.has_shadows = true)?)?;
+    host.set(
+        "noteShadow",
+        Function::new(ctx.clone(), move || state.machine_mut().state.has_shadows = true)?,
+    )?;
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use crate::protocol::methods::Payload;
 use crate::rpc::{ErrorObject, Kind};
 use crate::session::boundary::HandlerTarget;
 use crate::session::tables::ScriptCall;
-use crate::session::{CallTarget, CallValue, ChargedTo, PendingTarget, RefHolder, ValueSource};
+use crate::session::{CallTarget, CallValue, PendingTarget, RefHolder, ValueSource};
 
 /// Payloads up to here do not count towards the memory of all sessions: a call has a promise of about that size in the
 /// heap, which does.

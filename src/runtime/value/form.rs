@@ -3,7 +3,7 @@
 //! One walk writes either. A tree of a large value takes several times the work of its text, and an answer to the
 //! client would only be written from it and dropped.
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 

@@ -5,16 +5,19 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use crate::runtime::{Inbox, SessionHandle, TrySendError};
+use crate::session::boundary::ToSession;
+use crate::sessions::SessionLink;
+use crate::sessions::link::TrySendError;
 
 /// Messages that the inbox of a session had no room for, in order.
 #[derive(Default)]
 pub(super) struct SessionQueue {
     /// The first of them, which waits for room.
     sending: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    waiting: VecDeque<Inbox>,
+    waiting: VecDeque<ToSession>,
 }
 
 impl SessionQueue {
@@ -24,31 +27,31 @@ impl SessionQueue {
     }
 
     /// Delivers a message, now or when there is room.
-    pub(super) fn send(&mut self, handle: &SessionHandle, message: Inbox) {
+    pub(super) fn send(&mut self, link: &Arc<SessionLink>, message: ToSession) {
         if self.sending.is_some() {
             return self.waiting.push_back(message);
         }
-        match handle.try_send(message) {
+        match link.try_send(message) {
             // The closed events of a session that ended end the connection.
             Ok(()) | Err(TrySendError::Closed) => {}
             Err(TrySendError::Full(message)) => {
-                let handle = handle.clone();
+                let link = Arc::clone(link);
                 self.sending = Some(Box::pin(async move {
-                    let _ = handle.send(message).await;
+                    let _ = link.send(*message).await;
                 }));
             }
         }
     }
 
     /// Ready when everything was delivered.
-    pub(super) fn poll(&mut self, handle: &SessionHandle, cx: &mut Context<'_>) -> Poll<()> {
+    pub(super) fn poll(&mut self, link: &Arc<SessionLink>, cx: &mut Context<'_>) -> Poll<()> {
         while let Some(sending) = &mut self.sending {
             ready!(sending.as_mut().poll(cx));
             self.sending = None;
             while self.sending.is_none()
                 && let Some(message) = self.waiting.pop_front()
             {
-                self.send(handle, message);
+                self.send(link, message);
             }
         }
         Poll::Ready(())

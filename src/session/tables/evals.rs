@@ -71,7 +71,15 @@ pub struct EvalQueue {
 impl EvalQueue {
     /// Nothing runs, room for `queued_max` that wait, with code of `queued_bytes_max`.
     pub fn new(queued_max: usize, queued_bytes_max: usize) -> Self {
-        Self { queue: VecDeque::new(), running: None, done: 0, last_number: 0, last_started: Time::default(), queued_max, queued_bytes_max }
+        Self {
+            queue: VecDeque::new(),
+            running: None,
+            done: 0,
+            last_number: 0,
+            last_started: Time::default(),
+            queued_max,
+            queued_bytes_max,
+        }
     }
 
     /// How many wait.
