@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::engine::Engine;
-use super::guest::{RefHolder, ValueSource};
+use crate::session::{RefHolder, ValueSource};
 use super::source::{self, Options, Prepared, SourceError};
 use super::total::{MemoryTotal, Share};
 use super::value::{Text, Tree};

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::super::super::engine::Engine;
-use super::super::super::super::guest::{RefHolder, ValueSource};
+use crate::session::{RefHolder, ValueSource};
 use super::super::super::super::total::{MemoryTotal, Share};
 use super::super::super::Text;
 use crate::limits::Limits;
