@@ -1,6 +1,6 @@
 //! The other side of a command package: a program that serves bindings over its stdin and stdout.
 //!
-//! It speaks the same protocol as the server and uses the same machine, but has no sessions and runs no code: what a
+//! It serves the same protocol as the server and uses the same machine, but has no sessions and runs no code: what a
 //! session would do is a table of running calls and of functions given away. `eval` is an unknown method here.
 
 use std::collections::HashMap;
@@ -353,7 +353,7 @@ async fn run_binding(request: Id, binding: Arc<Binding>, input: Value, call: Cal
     (request, outcome.map(|value| own_all(value, &functions, &host_functions)))
 }
 
-/// A function of the peer that goes back to it becomes one of ours: references belong to whoever sends them.
+/// A function of the peer that goes back to it becomes one of ours: a reference belongs to the side that sends it.
 fn own_all(mut value: Value, functions: &[FunctionRef], host_functions: &HostFunctions) -> Value {
     fn_refs::replace(&mut value, &mut |place| {
         let id = fn_refs::id_at(place)?;

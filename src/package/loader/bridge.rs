@@ -1,7 +1,7 @@
 //! Functions that cross between a session and an executable, each of which has its own references.
 //!
 //! A function of the script is exported to the executable as a closure that calls it, and the other way round. Either
-//! is kept by the side that received it and goes when that side gives it up, so nothing is counted twice here.
+//! is kept by the side that received it until that side releases it, so nothing is counted twice here.
 
 use std::collections::HashMap;
 
@@ -129,7 +129,7 @@ fn failure(error: ClientError) -> BindingError {
     BindingError::of_kind(kind, error.to_string())
 }
 
-/// The functions in a value that the session handed over, one receipt each.
+/// The functions in a value of the session, one receipt each.
 fn received(value: &Value, link: &Callbacks) -> Vec<FunctionRef> {
     let hold = |id| FunctionRef::new(id, link.clone());
     fn_refs::ids(value).into_iter().map(hold).collect()
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_a_connection_is_the_peer_gone_and_an_answer_stays_itself() {
+    fn closed_connection_is_peer_gone_and_an_answer_is_kept() {
         let gone = ClientError::Closed { code: 1006, reason: String::new() };
         assert!(failure(gone).into_object().is(Kind::PeerGone));
         let own = ErrorObject { code: 7, message: "no".into(), data: None };
