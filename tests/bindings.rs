@@ -194,7 +194,7 @@ async fn what_child_and_file_say_must_be_the_same() {
 #[tokio::test]
 async fn a_child_that_does_not_speak_the_protocol_is_a_start_error() {
     for (command, expected) in [
-        (json!(["node", "garbage.mjs"]), "/command: `node` did not shake hands"),
+        (json!(["node", "garbage.mjs"]), "/command: `node` failed the handshake"),
         (json!(["./not-there"]), "not-there` cannot be started"),
         (json!(["node", "bad_schema.mjs"]), "/command/input/type: "),
         (json!(["node", "bad_name.mjs"]), "/command/name: "),
@@ -269,7 +269,7 @@ async fn command_that_fails_its_handshake_leaves_no_process() {
         })";
     let folder = Folder::with(&json!({"package": "child", "command": ["node", "-e", script]}));
     let problems = folder.load().await.unwrap_err();
-    assert!(problems[0].contains("did not shake hands"), "{problems:?}");
+    assert!(problems[0].contains("failed the handshake"), "{problems:?}");
     let pid = std::fs::read_to_string(folder.0.join("pid")).unwrap();
     assert!(!is_there(&pid));
 }

@@ -1,4 +1,4 @@
-//! How a client is set up: who it is, what it offers, where it connects.
+//! How a client is set up: its token, its bindings, and where it connects.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use super::{CallError, Client, ClientError, ConsoleLine, Reconnect, Resumed, tas
 use crate::protocol::methods::ResumeParams;
 use crate::transport::{self, BoxTransport, Transport, TransportError};
 
-/// Longest message, both ways, unless the builder says otherwise: the server's own default.
+/// Longest message, both ways, unless the builder sets another: the server's own default.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
 type DialFuture = Pin<Box<dyn Future<Output = Result<BoxTransport, TransportError>> + Send>>;
@@ -76,14 +76,14 @@ impl Builder {
         self
     }
 
-    /// What the client says of itself in the handshake.
+    /// Describes the client in the handshake.
     #[must_use]
     pub fn metadata(mut self, metadata: Value) -> Self {
         self.settings.metadata = metadata;
         self
     }
 
-    /// The session to resume, as [`super::Session::resume`] gave it.
+    /// The session to resume, from [`super::Session::resume`].
     #[must_use]
     pub fn session(mut self, resume: ResumeParams) -> Self {
         self.resume = Some(resume);
@@ -126,7 +126,7 @@ impl Builder {
         self.declare(name, description, None, None, handler::of_typed(handle))
     }
 
-    /// Gets the lines of the script's console as they are printed.
+    /// Receives the lines of the script's console as they are printed.
     #[must_use]
     pub fn on_console(self, print: impl Fn(ConsoleLine) + Send + Sync + 'static) -> Self {
         let handler = handler::of_typed(move |line: ConsoleLine| {
@@ -136,7 +136,7 @@ impl Builder {
         self.declare("console.write", "Prints a line of the script's console.", None, None, handler)
     }
 
-    /// Is asked before a call that needs approval.
+    /// Decides on calls that need approval.
     #[must_use]
     pub fn on_approve<F, R>(self, decide: F) -> Self
     where
@@ -147,7 +147,7 @@ impl Builder {
         self.declare("approve", description, None, None, handler::of_binding(decide))
     }
 
-    /// Says how long a call of a binding that is declared already may take; the server has a limit for it too. Without it
+    /// Limits how long a call of a binding that is declared already may take; the server has a limit for it too. Without it
     /// a call may take as long as its eval's `timeout_ms`, or the server's default.
     #[must_use]
     pub fn call_timeout(mut self, binding: &str, timeout: Duration) -> Self {
@@ -181,14 +181,14 @@ impl Builder {
         self
     }
 
-    /// Comes back after an unexpected end of the connection. Evals with a key are sent again, other requests fail.
+    /// Reconnects after an unexpected end of the connection. Evals with a key are sent again, other requests fail.
     #[must_use]
     pub fn reconnect(mut self, policy: Reconnect) -> Self {
         self.settings.reconnect = Some(policy);
         self
     }
 
-    /// Is told when the connection is back, and whether the session is still the same. It must not block.
+    /// Called after each reconnect, with whether the session is still the same. It must not block.
     #[must_use]
     pub fn on_reconnect(mut self, hook: impl Fn(Resumed) + Send + Sync + 'static) -> Self {
         self.settings.on_reconnect = Some(Box::new(hook));
@@ -210,7 +210,7 @@ impl Builder {
         .await
     }
 
-    /// Connects over whatever `dial` opens; it is called again for each reconnect.
+    /// Connects over the transport that `dial` opens; it is called again for each reconnect.
     pub async fn connect_with<F, R>(mut self, dial: F) -> Result<Client, ClientError>
     where
         F: Fn() -> R + Send + Sync + 'static,
@@ -221,14 +221,14 @@ impl Builder {
         self.open(dial().await?).await
     }
 
-    /// Starts a program that speaks scomp over its stdin and stdout. It ends with the client; there is no reconnect.
+    /// Starts a program that serves scomp over its stdin and stdout. It ends with the client; there is no reconnect.
     pub async fn connect_command(self, command: Command) -> Result<Client, ClientError> {
         let lines =
             transport::spawn(command, self.settings.message_bytes_max).map_err(TransportError::from)?;
         self.connect_transport(lines).await
     }
 
-    /// Connects over a transport that is already there, such as one end of a pair. There is no reconnect.
+    /// Connects over an open transport, such as one end of a pair. There is no reconnect.
     pub async fn connect_transport(self, transport: impl Transport) -> Result<Client, ClientError> {
         self.open(Box::new(transport)).await
     }

@@ -224,7 +224,7 @@ impl Conversation for Connection<'_> {
     fn on_stop(&mut self, now: Instant, out: &mut Outbox) {
         let target = Target::Binding(SESSION_CLOSE.to_owned());
         let params = InvokeParams { target, payload: Payload::Input(json!({})) };
-        let is_asked = (self.ends_session)()
+        let is_requested = (self.ends_session)()
             && match self.requests.machine.invoke(&params, Waiter::detached()) {
                 Ok((_, text)) => {
                     out.send(text);
@@ -232,7 +232,7 @@ impl Conversation for Connection<'_> {
                 }
                 Err(_) => false,
             };
-        match is_asked {
+        match is_requested {
             true => self.closing_until = Some(now + SESSION_END_WAIT_MAX),
             false => out.close(close_code::NORMAL, ""),
         }

@@ -1,7 +1,7 @@
-//! What a call of the client can come to, and what a handler may fail with.
+//! How a call of the client fails, and what a handler may fail with.
 //!
-//! An answer of the server, an end of the connection and a fault of the caller are told apart: the first is worth
-//! showing to a model, the second is worth another try, the third is neither.
+//! An error of the server, an end of the connection and a fault of the caller are distinct: the first is worth showing
+//! to a model, the second is worth another attempt, the third is neither.
 
 use std::any::Any;
 use std::error::Error;
@@ -28,10 +28,10 @@ pub enum ClientError {
     /// The connection was restored, but the session and its state are gone.
     #[error("the session was lost while the connection was down")]
     SessionLost,
-    /// There is no connection.
+    /// Connecting failed.
     #[error(transparent)]
     Transport(#[from] TransportError),
-    /// The server's handshake is none.
+    /// The handshake failed or its answer is invalid.
     #[error("handshake: {0}")]
     Handshake(String),
     /// The request is longer than a message may be; it was not sent.
@@ -88,7 +88,7 @@ impl ClientError {
 
 /// What a typed handler fails with: an [`ErrorObject`] as it is, any other error by its message.
 ///
-/// It is no `Error` itself, so that `?` can turn every error into it.
+/// It does not implement `Error`, so that `?` can turn every error into it.
 #[derive(Debug)]
 pub struct CallError(pub(super) ErrorObject);
 
@@ -107,7 +107,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_error_object_keeps_its_code_and_any_other_error_becomes_a_binding_error() {
+    fn call_error_keeps_the_code_of_an_error_object() {
         let own = ErrorObject { code: 7, message: "no".into(), data: Some(json!({"a": 1})) };
         assert_eq!(CallError::from(own.clone()).0, own);
         let foreign = CallError::from(std::io::Error::other("disk full")).0;
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_console_of_a_failed_eval_is_kept() {
+    fn failed_eval_keeps_its_console() {
         let error = ErrorObject::new(Kind::EvalError, "Error: no")
             .with("console", json!([{"level": "log", "text": "before", "atMs": 1}]));
         let error = ClientError::from(error);

@@ -1,4 +1,4 @@
-//! What an eval gives back, and the handle of one that runs.
+//! The result of an eval, and the handle of a running one.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -21,7 +21,7 @@ pub struct EvalOutput {
     /// How many lines more it printed than were kept.
     #[serde(default)]
     pub console_dropped: u64,
-    /// What it cost, if that was asked for.
+    /// What it cost, if requested.
     #[serde(default)]
     pub stats: Option<EvalStats>,
 }
@@ -32,7 +32,7 @@ pub struct EvalOutput {
 pub struct ConsoleLine {
     /// `log`, `info`, `warn`, `error` or `debug`.
     pub level: String,
-    /// As it would stand on a terminal.
+    /// As a terminal would show it.
     pub text: String,
     /// When, in milliseconds since the eval's start.
     #[serde(default)]
@@ -59,7 +59,7 @@ pub struct EvalStats {
     pub memory_bytes: u64,
 }
 
-/// An eval that was sent. Awaiting it gives its outcome; dropping it does not end the eval, [`Self::cancel`] does.
+/// An eval that was sent. Awaiting it returns its outcome; dropping it does not end the eval, [`Self::cancel`] does.
 #[derive(Debug)]
 pub struct Pending {
     pub(super) client: Client,

@@ -1,6 +1,6 @@
-//! One connection as the client sees it: requests out, requests in, and who waits for what.
+//! One connection as the client sees it: requests out, requests in, and the callers that wait for answers.
 //!
-//! Pure: texts in, at most one effect out for each. No socket, no clock, no task. `W` is whoever waits for an answer;
+//! Pure: texts in, at most one effect out for each. No socket, no clock, no task. `W` is the caller that waits for an answer;
 //! the machine only keeps it and hands it back.
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -94,7 +94,7 @@ impl<W> Machine<W> {
         self.phase = Phase::Live;
     }
 
-    /// What was received on this connection, for the handles of functions.
+    /// The functions received on this connection, for their handles.
     pub(super) fn imports(&self) -> &Arc<Imports> {
         &self.imports
     }
@@ -104,7 +104,7 @@ impl<W> Machine<W> {
         self.exports.add(handler)
     }
 
-    /// Opens a request and returns its id and text, or gives the waiter back with the reason.
+    /// Opens a request and returns its id and text, or returns the waiter with the error.
     pub(super) fn request<P: Serialize>(
         &mut self,
         method: &str,
@@ -144,7 +144,7 @@ impl<W> Machine<W> {
             Err(Refusal { id: Some(id), error }) => Some(Effect::Send(encode_failure(Some(&id), &error))),
             // An answer to this could itself be unreadable to the server: two peers would refuse each other for ever.
             Ok(Message::Complaint(error)) | Err(Refusal { id: None, error }) => {
-                debug!(%error, "the server sent what is no message");
+                debug!(%error, "the server sent an invalid message");
                 None
             }
         }
@@ -210,7 +210,7 @@ impl<W> Machine<W> {
     fn on_response(&mut self, id: &Id, outcome: Result<&RawValue, ErrorObject>) -> Option<Effect<W>> {
         let answer = self.outbound.settle(id);
         if let Some(stray) = answer.stray() {
-            debug!(%id, stray, "the server answered what nobody asked");
+            debug!(%id, stray, "the server sent an unexpected answer");
         }
         let ResponseMatch::Expected(waiter) = answer else {
             return None;
@@ -237,11 +237,11 @@ impl<W> Machine<W> {
         {
             return self.cancel(Id::from(id));
         }
-        debug!(method, "the server sent a notification that means nothing");
+        debug!(method, "the server sent an unknown notification");
         None
     }
 
-    /// The server does not wait for this call any more. One that has not begun never does.
+    /// The server does not wait for this call any more. One that has not begun never will.
     fn cancel(&mut self, id: Id) -> Option<Effect<W>> {
         self.inbound.finish(&id);
         self.queued.retain(|run| run.id != id);
@@ -276,7 +276,7 @@ impl<W> Machine<W> {
         released.iter().map(|release| encode_request(None, RELEASE_REF, release)).collect()
     }
 
-    /// The connection is over: everybody who still waits.
+    /// The connection has ended: the callers that still wait.
     pub(super) fn drain(&mut self) -> Vec<W> {
         self.outbound.drain().collect()
     }

@@ -3,8 +3,8 @@
 //! A [`Client`] is a cheap handle; one task behind it owns the connection. [`Client::close`] ends the session and the
 //! connection, and so does the last handle that is dropped; [`Client::leave`] keeps the session for a later resume.
 //!
-//! A handler's future is dropped when its answer is not awaited any more: the eval was cancelled, the call took too
-//! long, the session was closed, or the connection is gone.
+//! A handler's future is dropped when the server does not wait for its answer any more: the eval was cancelled, the
+//! call took too long, the session was closed, or the connection broke.
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), scomp::client::ClientError> {
@@ -123,7 +123,7 @@ impl Client {
         let place = self.place(&self.0.eval_places).await?;
         let waiter = Waiter::new(answer_tx, Some(id_tx), Some(place));
         self.send(Command::Request { call: Call::Eval(params), waiter }).await?;
-        // An error here means that it was refused or already answered: the answer says which.
+        // An error here means that it was refused or already answered; the answer distinguishes them.
         let _ = id_rx.changed().await;
         Ok(Pending { client: self.clone(), id_rx, answer_rx })
     }
@@ -154,12 +154,12 @@ impl Client {
         let input = eval.map_or_else(|| json!({}), |id| json!({"evalId": id}));
         let target = Target::Binding("session.cancel".to_owned());
         let params = InvokeParams { target, payload: Payload::Input(input) };
-        // It does not wait behind other calls, which may be what it is to end.
+        // It does not wait behind other calls: they may wait for the eval that it ends.
         self.call(Call::Invoke { params, connection: None }, None).await
     }
 
-    /// Makes a closure a value that can stand in an input or an answer. Its life ends with the connection, or when the
-    /// server has given up every sending of it.
+    /// Makes a closure a value that can be part of an input or an answer. It lives until the connection ends or the
+    /// server has released every sending of it.
     pub async fn export<F, R>(&self, name: &str, call: F) -> Result<Value, ClientError>
     where
         F: Fn(Vec<Value>, CallContext) -> R + Send + Sync + 'static,
@@ -171,8 +171,8 @@ impl Client {
         value_rx.await.map_err(|_dropped| self.closed_error())?
     }
 
-    /// The function that a received value is; `None` if it is none, or was given up. Take every function that is still
-    /// wanted before the last handle of the same one is dropped.
+    /// The function that a received value stands for; `None` if it is not a function, or was released. Take every
+    /// function that is still wanted before the last handle of the same one is dropped.
     pub fn function(&self, value: &Value) -> Option<RemoteFunction> {
         let id = value.get("$fn")?.as_str()?;
         let connected = self.connected();
@@ -195,7 +195,7 @@ impl Client {
         Arc::clone(&self.connected().bindings)
     }
 
-    /// What the server says of itself.
+    /// How the server describes itself.
     pub fn metadata(&self) -> Value {
         self.connected().metadata.clone()
     }
@@ -213,7 +213,7 @@ impl Client {
         self.close().await;
     }
 
-    /// Waits for a place among the requests that are with the server.
+    /// Waits for a place among the requests that the server has.
     async fn place(&self, places: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, ClientError> {
         if let Ok(place) = Arc::clone(places).try_acquire_owned() {
             return Ok(place);
@@ -224,12 +224,12 @@ impl Client {
         }
     }
 
-    /// Waits for the end, and says with which close code and reason it came.
+    /// Waits for the end, and returns its close code and reason.
     pub async fn closed(&self) -> (u16, String) {
         let mut closed_rx = self.0.closed_rx.clone();
         match closed_rx.wait_for(Option::is_some).await.as_deref() {
             Ok(Some((code, reason))) => (*code, reason.clone()),
-            Ok(None) | Err(_) => (close_code::ABNORMAL, "the client's task is gone".to_owned()),
+            Ok(None) | Err(_) => (close_code::ABNORMAL, "the client's task has ended".to_owned()),
         }
     }
 

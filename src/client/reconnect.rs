@@ -1,7 +1,6 @@
 //! When to dial again, and how long to wait before.
 //!
-//! Off unless asked for: a client that comes back may find its session gone, and only its owner knows whether that
-//! matters.
+//! Off by default: a client that reconnects may find its session gone, and only its owner knows whether that matters.
 
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use crate::transport::close_code;
 /// Try again later: sent by servers that restart, and by proxies before them.
 const RESTARTING: std::ops::RangeInclusive<u16> = 1012..=1014;
 
-/// How a client comes back after an unexpected end of its connection.
+/// How a client reconnects after an unexpected end of its connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Reconnect {
     /// The wait before the first attempt; it doubles with each further one.
@@ -35,7 +34,8 @@ impl Reconnect {
     }
 }
 
-/// Whether a connection that ended so is worth dialling again. A close on purpose is not, nor one that would repeat.
+/// Whether to dial again after a connection that ended with this code. Not after a deliberate close, nor after an
+/// error that would repeat.
 pub(super) fn is_unexpected(code: u16) -> bool {
     match code {
         close_code::GOING_AWAY | close_code::NO_STATUS | close_code::ABNORMAL | close_code::INTERNAL => true,
@@ -43,7 +43,7 @@ pub(super) fn is_unexpected(code: u16) -> bool {
     }
 }
 
-/// What became of the session when the connection came back.
+/// What became of the session after a reconnect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resumed {
     /// Whether it is the same session; otherwise its state is gone.

@@ -45,7 +45,7 @@ pub(super) struct Live {
     requests: Requests,
 }
 
-/// Opens a connection: shakes hands over `transport`, and again without the session if that is gone and `anew` says so.
+/// Opens a connection: shakes hands over `transport`, and with `anew` again without the session if that is gone.
 pub(super) async fn open(
     settings: &Settings,
     transport: BoxTransport,

@@ -1,6 +1,6 @@
 //! How long to wait before the next attempt: the one rule for links, clients, services and command packages.
 //!
-//! Pure: the random number comes in as a parameter, so that a test can choose it.
+//! Pure: the random number is a parameter, so that a test can choose it.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::ops::RangeInclusive;

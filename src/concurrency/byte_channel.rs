@@ -2,7 +2,7 @@
 //!
 //! A limit on messages alone says nothing about memory, because the peer chooses how long a message is. A message is
 //! accepted while at most `bytes_max` wait before it, so one that is longer than the limit still gets through, and a
-//! channel holds at most one message more than its limit. The sender says what a message counts for.
+//! channel holds at most one message more than its limit. The sender declares the bytes of a message.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

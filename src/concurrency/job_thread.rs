@@ -37,7 +37,7 @@ pub trait Worker: Send + 'static {
     fn on_stop(&mut self) {}
 }
 
-/// Why a job was not queued; it comes back to the sender.
+/// Why a job was not queued, with the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum JobError<J> {
     /// The queue is full.

@@ -1,4 +1,4 @@
-//! Where a package is reached from outside.
+//! Mounts: the addresses and paths at which a package is reached from outside.
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -11,9 +11,9 @@ use crate::binding::Principal;
 use crate::observe::audit::Audit;
 use crate::transport::BoxTransport;
 
-/// Serves the connections that come to a mount.
+/// Serves the connections of a mount.
 pub trait Endpoint: Send + Sync + 'static {
-    /// The WebSocket subprotocol, echoed to whoever offers it.
+    /// The WebSocket subprotocol, echoed to clients that offer it.
     fn subprotocol(&self) -> Option<&'static str>;
 
     /// Longest message that is read.
@@ -25,26 +25,26 @@ pub trait Endpoint: Send + Sync + 'static {
     }
 
     /// Serves one connection to its end.
-    fn serve(&self, visit: IncomingConnection) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+    fn serve(&self, connection: IncomingConnection) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
 
-/// One connection that came in.
+/// A connection that a client made to a mount.
 pub struct IncomingConnection {
-    /// Its frames.
+    /// Carries its frames.
     pub transport: BoxTransport,
-    /// Who came; where the endpoint authenticates by itself, whoever is served without a token.
+    /// The principal of the client; where the endpoint authenticates by itself, that of clients without a token.
     pub principal: Arc<Principal>,
-    /// Where what the connection does is recorded.
+    /// Records what the connection does.
     pub audit: Audit,
-    /// What stood behind `?` in its address.
+    /// The query of its URL.
     pub query: Option<String>,
-    /// The headers of its upgrade.
+    /// The headers of its upgrade request.
     pub headers: HeaderMap,
-    /// Fires when the server stops.
+    /// Cancelled when the server stops.
     pub stop: CancellationToken,
 }
 
-/// Who decides over those who come to a mount.
+/// What admits clients to a mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MountGate {
     /// The server, by its tokens.
@@ -54,7 +54,7 @@ pub enum MountGate {
     Own,
 }
 
-/// What a mount speaks.
+/// The protocol of a mount.
 #[derive(Clone)]
 pub enum MountKind {
     /// A protocol over WebSocket.
@@ -63,21 +63,21 @@ pub enum MountKind {
     Http(axum::Router),
 }
 
-/// A place on a port at which a package is reached.
+/// An address and a path at which a package is reached.
 #[derive(Clone)]
 pub struct Mount {
     /// An address of its own, such as `127.0.0.1:7200`; without one it is on the server's port.
     pub listen: Option<String>,
-    /// The path. `/` on the server's own port is shared with scomp: those who offer the subprotocol come here.
+    /// The path. `/` on the server's own port is shared with scomp: clients that offer the subprotocol are served here.
     pub path: String,
-    /// Who may come in.
+    /// What admits clients.
     pub gate: MountGate,
-    /// What is spoken there.
+    /// Its protocol.
     pub face: MountKind,
 }
 
 impl Mount {
-    /// A WebSocket on the server's own port, for those with the server's tokens.
+    /// A WebSocket on the server's own port, for clients with a token of the server.
     pub fn web_socket(path: impl Into<String>, endpoint: Arc<dyn Endpoint>) -> Self {
         let face = MountKind::WebSocket(endpoint);
         Self { listen: None, path: path.into(), gate: MountGate::Server, face }
@@ -98,7 +98,7 @@ impl Mount {
         Self { listen: Some(listen.into()), ..self }
     }
 
-    /// The same with another one to decide who may come in.
+    /// The same with another gate.
     #[must_use]
     pub fn gate(self, gate: MountGate) -> Self {
         Self { gate, ..self }

@@ -1,4 +1,4 @@
-//! What a package gets of the server when that starts.
+//! What the server hands to its packages when it starts.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use crate::transport::PairEnd;
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Work of a package that runs as long as the server: its links, its timers. It ends when [`Host::stop`] fires.
+/// Work of a package that runs as long as the server: its links, its timers. It ends when [`Host::stop`] is cancelled.
 pub struct Background(Box<dyn FnOnce(Host) -> Work + Send>);
 
 impl Background {
-    /// Work to be begun when the server starts.
+    /// Work that starts with the server.
     pub fn new<F, W>(work: F) -> Self
     where
         F: FnOnce(Host) -> W + Send + 'static,
@@ -23,7 +23,7 @@ impl Background {
         Self(Box::new(move |host| Box::pin(work(host))))
     }
 
-    /// Begins it.
+    /// Starts it.
     pub fn run(self, host: Host) -> impl Future<Output = ()> + Send {
         (self.0)(host)
     }
@@ -39,7 +39,7 @@ impl std::fmt::Debug for Background {
 #[derive(Clone)]
 pub struct Host {
     connect: Arc<dyn Fn(Option<Arc<Principal>>) -> PairEnd + Send + Sync>,
-    /// Fires when the server stops.
+    /// Cancelled when the server stops.
     pub stop: CancellationToken,
 }
 
@@ -52,12 +52,12 @@ impl Host {
         Self { connect: Arc::new(connect), stop }
     }
 
-    /// An in-process connection to the server, for a client that calls bindings or evaluates in its own name.
+    /// An in-process connection to the server, for a client that calls bindings or evaluates as the server itself.
     pub fn connect(&self) -> PairEnd {
         (self.connect)(None)
     }
 
-    /// The same in the name of a principal, with what that may do.
+    /// The same as a principal, with its policy and quotas.
     pub fn connect_as(&self, principal: &Arc<Principal>) -> PairEnd {
         (self.connect)(Some(Arc::clone(principal)))
     }

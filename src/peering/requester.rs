@@ -1,4 +1,4 @@
-//! For whom a request to a mount is made: the rules of policy and audit that hold for bindings hold there too.
+//! The principal behind a request to a mount: the rules of policy and audit that hold for bindings hold there too.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,9 +11,9 @@ use crate::observe::audit::{Audit, Event};
 /// A WebSocket endpoint gets it in [`IncomingConnection`](super::IncomingConnection); a plain HTTP route finds it in the request's extensions.
 #[derive(Debug, Clone)]
 pub struct Requester {
-    /// Whose token came with the request.
+    /// The principal of its token.
     pub principal: Arc<Principal>,
-    /// Where calls are recorded.
+    /// Records calls.
     pub audit: Audit,
 }
 

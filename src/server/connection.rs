@@ -123,7 +123,7 @@ impl Connection {
         }
     }
 
-    /// Gives the session back. One that is being opened is awaited: it would otherwise keep its place.
+    /// Releases the session. One that is being opened is awaited: it would otherwise keep its place.
     async fn release(&mut self) {
         if let Some(Opening { opened, .. }) = self.opening.take() {
             self.lease = opened.await.ok().map(|opened| opened.lease);

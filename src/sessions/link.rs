@@ -41,7 +41,7 @@ pub(crate) struct SessionLink {
     charges: Mutex<BTreeMap<u64, Charged>>,
     replies: Mutex<BTreeMap<u64, Reply>>,
     inspections: Mutex<BTreeMap<u64, oneshot::Sender<SessionInfo>>>,
-    /// What was to be sent from a place that cannot wait, and found the inbox full.
+    /// What is to be sent from places that cannot wait.
     unsent: Mutex<Vec<ToSession>>,
     last_number: AtomicU64,
     ended: CancellationToken,
@@ -102,7 +102,7 @@ impl SessionLink {
         }
     }
 
-    /// Sends what found the inbox full.
+    /// Sends what could not be sent where it arose.
     pub(super) fn flush(&self) {
         let mut unsent = self.unsent.lock();
         if !unsent.is_empty() {
@@ -251,8 +251,11 @@ impl CallbackRoute for SessionLink {
         }
     }
 
+    /// Goes out after the answer of the handler that dropped it, or when the session next says something.
     fn release(&self, function: FnRef) {
-        self.send_soon(ToSession::HandlerRelease { function, count: 1 });
+        if !self.has_ended() {
+            self.unsent.lock().push(ToSession::HandlerRelease { function, count: 1 });
+        }
     }
 
     fn is_gone(&self) -> bool {

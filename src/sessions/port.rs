@@ -188,6 +188,8 @@ impl LocalPort {
             running.borrow_mut().remove(&number);
             // A session that has ended needs no answer.
             let _ = link.send(ToSession::HandlerDone { number, outcome }).await;
+            // Functions that the handler did not keep.
+            link.flush();
         };
         // What a handler logs is logged for the session, and for the eval that it works for.
         let span = eval.map_or_else(Span::current, |number| tracing::info_span!("eval", number));

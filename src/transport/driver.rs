@@ -137,7 +137,7 @@ impl<T: Frames> Driver<T> {
         let _ = self.io.flush(self.write_stall_max).await;
     }
 
-    /// Closes the connection as [`Self::run`] said.
+    /// Closes the connection as [`Self::run`] returned.
     pub async fn close(&mut self, disconnect: &Disconnect) {
         match disconnect {
             Disconnect::Close { code, reason } => self.io.close(*code, reason.clone()).await,
@@ -207,7 +207,7 @@ impl<T: Frames> Driver<T> {
         }
     }
 
-    /// A peer that is not read cannot be heard, so the time until it is read again does not count as idle.
+    /// While the peer is not read its frames do not arrive, so that time does not count as idle.
     fn note_reading(&mut self, may_read: bool) {
         if may_read && self.was_held {
             self.idle.restart(Instant::now());

@@ -1,4 +1,5 @@
-//! Text frames in, text frames out: WebSocket, lines over stdio, and a pair inside the process.
+//! Text frames in, text frames out: WebSocket, lines over stdio, and a pair inside the process; and the driver that
+//! serves a connection over any of them.
 //!
 //! The only place that names a socket. Each transport is a `Stream` of [`Frame`] and a `Sink` of [`Outgoing`], so a
 //! driver is written once, can feed several frames before it flushes, and can be tested over [`pair()`]. A transport
@@ -27,15 +28,15 @@ pub use websocket::{Dial, MessageSizes, SUBPROTOCOL, WebSocket, WebSocketClient,
 
 /// Close codes of RFC 6455, and those that this protocol adds.
 pub mod close_code {
-    /// It is over, and all is well.
+    /// The connection ended as intended.
     pub const NORMAL: u16 = 1000;
-    /// The endpoint stops.
+    /// The server or the client stops.
     pub const GOING_AWAY: u16 = 1001;
     /// The peer broke the rules of WebSocket.
     pub const PROTOCOL: u16 = 1002;
-    /// A binary frame, where only text is spoken.
+    /// A binary frame, where only text is accepted.
     pub const UNSUPPORTED: u16 = 1003;
-    /// The close frame that came in had no code. Never sent.
+    /// The close frame of the peer had no code. Never sent.
     pub const NO_STATUS: u16 = 1005;
     /// The connection ended without a close frame. Never sent.
     pub const ABNORMAL: u16 = 1006;
@@ -53,7 +54,7 @@ pub mod close_code {
     pub const TAKEN_OVER: u16 = 4001;
 }
 
-/// What comes in.
+/// A frame that was read.
 #[derive(Debug)]
 pub enum Frame {
     /// One message.
@@ -62,7 +63,7 @@ pub enum Frame {
     Binary(Bytes),
     /// A message longer than the limit. It was not kept, and nothing more is read after it.
     TooLong,
-    /// A ping or a pong: no message, but the peer is there.
+    /// A ping or a pong: no message, but the peer is alive.
     Alive,
     /// The peer closed. Only the end of the stream comes after it.
     Closed {
@@ -73,14 +74,14 @@ pub enum Frame {
     },
 }
 
-/// What goes out.
+/// A frame to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outgoing {
     /// One message.
     Text(String),
-    /// Asks the peer for a sign of life, where the transport has such a thing.
+    /// A ping, where the transport has such a thing.
     Ping,
-    /// Says goodbye; nothing may be sent after it.
+    /// A close frame; nothing may be sent after it.
     Close {
         /// The close code.
         code: u16,
@@ -96,7 +97,7 @@ pub const CLOSE_REASON_BYTES_MAX: usize = 123;
 /// Why a transport cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
-    /// The operating system says no.
+    /// The operating system reported an error.
     #[error("{0}")]
     Io(#[from] io::Error),
     /// A text frame was not UTF-8.
@@ -105,13 +106,13 @@ pub enum TransportError {
     /// The peer broke the rules of the transport.
     #[error("{0}")]
     Violation(String),
-    /// The server answered the upgrade with something else.
+    /// The server refused the upgrade.
     #[error("the server refused the WebSocket with HTTP status {status}")]
     Refused {
         /// The status of its answer.
         status: u16,
     },
-    /// Nobody answers there, or the address cannot be used.
+    /// The server cannot be reached, or the address is invalid.
     #[error("cannot connect to {url}: {message}")]
     Unreachable {
         /// As it was given.
@@ -125,7 +126,7 @@ pub enum TransportError {
 }
 
 impl TransportError {
-    /// The code to close with; `None` when there is nobody left to tell.
+    /// The code to close with; `None` when the connection is broken.
     pub fn close_code(&self) -> Option<u16> {
         match self {
             Self::NotUtf8 => Some(close_code::NOT_UTF8),
@@ -165,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_reason_is_cut_between_characters() {
+    fn long_reason_is_cut_between_characters() {
         let fits = "x".repeat(CLOSE_REASON_BYTES_MAX);
         assert_eq!(cut_reason(fits.clone()), fits);
         let two_bytes_each = "é".repeat(CLOSE_REASON_BYTES_MAX);

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_queue_holds_the_sender_back() {
+    async fn full_queue_holds_the_sender_back() {
         let (mut left, mut right) = pair(1);
         left.send(Outgoing::Text("1".into())).await.unwrap();
         assert!(left.send(Outgoing::Text("2".into())).now_or_never().is_none());
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_dropped_end_is_gone_both_ways() {
+    async fn dropped_end_breaks_both_directions() {
         let (mut left, right) = pair(1);
         drop(right);
         assert!(left.next().await.is_none());

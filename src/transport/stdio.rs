@@ -37,7 +37,7 @@ pub fn stdio(line_bytes_max: usize) -> Lines<Stdin, Stdout> {
     Lines::new(tokio::io::stdin(), tokio::io::stdout(), line_bytes_max)
 }
 
-/// Starts `command` and speaks lines with it. Its stderr stays ours; it is killed when the transport is dropped.
+/// Starts `command` and exchanges lines with it. Its stderr stays ours; it is killed when the transport is dropped.
 pub fn spawn(mut command: Command, line_bytes_max: usize) -> io::Result<Lines<ChildOutput, ChildStdin>> {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
     let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
@@ -148,7 +148,7 @@ impl<R: AsyncRead + Unpin, W: Unpin> Stream for Lines<R, W> {
 }
 
 impl<R, W: AsyncWrite + Unpin> Lines<R, W> {
-    /// Writes what was collected, flushes it, and ends the output if that was asked for.
+    /// Writes what was collected, flushes it, and ends the output if the transport is closing.
     fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), TransportError>> {
         let Some(writer) = &mut self.writer else {
             return Poll::Ready(Ok(()));
@@ -197,7 +197,7 @@ impl<R: Unpin, W: AsyncWrite + Unpin> Sink<Outgoing> for Lines<R, W> {
         match item {
             Outgoing::Text(text) => self.push_line(&text),
             Outgoing::Ping => {}
-            // Lines have no close frame: the end of the output says it.
+            // Lines have no close frame: the output ends instead.
             Outgoing::Close { .. } => self.closing = true,
         }
         Ok(())
@@ -234,29 +234,29 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_line_is_a_message_and_empty_lines_are_none() {
+    async fn every_line_but_an_empty_one_is_a_message() {
         assert_eq!(texts(b"{}\n\n\r\n[1]\r\n2\n").await, ["{}", "[1]", "2"]);
     }
 
     #[tokio::test]
-    async fn the_last_line_needs_no_line_end() {
+    async fn last_line_needs_no_line_end() {
         assert_eq!(texts(b"1\n{}").await, ["1", "{}"]);
     }
 
     #[tokio::test]
-    async fn a_line_at_the_limit_is_read_whatever_its_line_end() {
+    async fn line_at_the_limit_is_read_with_any_line_end() {
         assert_eq!(texts(b"12345678\n12345678\r\n12345678").await, ["12345678"; 3]);
     }
 
     #[tokio::test]
-    async fn a_line_past_the_limit_ends_the_reading() {
+    async fn line_past_the_limit_ends_the_reading() {
         assert_eq!(texts(b"1\n123456789\n2\n").await, ["1", "TooLong"]);
         assert_eq!(texts(b"123456789\r\n2\n").await, ["TooLong"]);
         assert_eq!(texts(b"123456789").await, ["TooLong"]);
     }
 
     #[tokio::test]
-    async fn an_endless_line_is_refused_before_it_ends() {
+    async fn endless_line_is_refused_before_it_ends() {
         let (mut far, near) = duplex(64);
         let mut lines = Lines::new(near, sink(), LINE_MAX);
         tokio::io::AsyncWriteExt::write_all(&mut far, b"1234567890").await.unwrap();
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn fed_messages_go_out_with_one_flush_and_a_close_ends_the_output() {
+    async fn messages_share_a_flush_and_a_close_ends_the_output() {
         let (mut lines, mut far) = writing(1024);
         lines.feed(Outgoing::Text("{}".into())).await.unwrap();
         lines.feed(Outgoing::Text("{\n1}".into())).await.unwrap();
@@ -287,14 +287,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reader_that_stopped_holds_the_sender_back() {
+    async fn reader_that_stopped_holds_the_sender_back() {
         let (mut lines, _far) = writing(16);
         lines.feed(Outgoing::Text("x".repeat(OUTPUT_BUFFERED_BYTES_MAX))).await.unwrap();
         assert!(lines.feed(Outgoing::Text("y".into())).now_or_never().is_none());
     }
 
     #[tokio::test]
-    async fn a_child_answers_line_by_line() {
+    async fn child_answers_line_by_line() {
         let mut child = spawn(Command::new("cat"), LINE_MAX).unwrap();
         child.send(Outgoing::Text("{}".into())).await.unwrap();
         assert!(matches!(child.next().await, Some(Ok(Frame::Text(text))) if &*text == "{}"));

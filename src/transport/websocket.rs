@@ -67,7 +67,7 @@ pub fn config(sizes: MessageSizes) -> WebSocketConfig {
 pub struct WebSocket<S> {
     stream: WebSocketStream<S>,
     reading: Reading,
-    /// Learns where messages end.
+    /// Notified where messages end.
     budget: Option<Arc<ConnectionBudget>>,
 }
 
@@ -80,7 +80,7 @@ enum Reading {
 /// A WebSocket that the client dialled.
 pub type WebSocketClient = WebSocket<MaybeTlsStream<TcpStream>>;
 
-/// Where to dial, and what to say at the door.
+/// Where to dial, and what to send with the upgrade.
 #[derive(Debug, Clone, Default)]
 pub struct Dial {
     /// `ws://` or `wss://`, also written `http://` and `https://`.
@@ -140,7 +140,7 @@ impl<S> WebSocket<S> {
         Self { stream, reading: Reading::Frames, budget: None }
     }
 
-    /// Tells the budget of a [`Metered`](super::Metered) stream where messages end.
+    /// Reports the ends of messages to the budget of a [`Metered`](super::Metered) stream.
     #[must_use]
     pub fn with_budget(mut self, budget: Arc<ConnectionBudget>) -> Self {
         self.budget = Some(budget);
@@ -206,7 +206,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
     }
 }
 
-/// What a message means to the driver; raw frames come only to those who send them.
+/// What a message means to the driver. Raw frames are never read, only written.
 fn incoming(message: Message) -> Option<Frame> {
     match message {
         Message::Text(text) => Some(Frame::Text(text.into())),
@@ -220,7 +220,7 @@ fn incoming(message: Message) -> Option<Frame> {
     }
 }
 
-/// What a failed read means: a frame that was too long, an error, or (`None`) that the peer is gone.
+/// What a failed read means: a frame that was too long, an error, or (`None`) a broken connection.
 pub(super) fn incoming_error(error: Error) -> Option<Result<Frame, TransportError>> {
     match error {
         Error::Capacity(CapacityError::MessageTooLong { .. }) => Some(Ok(Frame::TooLong)),

@@ -13,7 +13,7 @@ use crate::protocol::methods::EvalParams;
 use crate::rpc::{ErrorObject, Kind};
 
 #[tokio::test]
-async fn an_eval_returns_value_console_and_stats() {
+async fn eval_returns_value_console_and_stats() {
     let (client, mut script) = connected(Client::builder()).await;
     let params = EvalParams { code: "1".into(), stats: true, timeout_ms: Some(9), ..EvalParams::default() };
     let answering = async {
@@ -35,7 +35,7 @@ async fn an_eval_returns_value_console_and_stats() {
 }
 
 #[tokio::test]
-async fn an_answer_without_value_is_unexpected() {
+async fn answer_without_value_is_unexpected() {
     let (client, mut script) = connected(Client::builder()).await;
     let answering = async {
         script.next().await;
@@ -49,7 +49,7 @@ async fn an_answer_without_value_is_unexpected() {
 }
 
 #[tokio::test]
-async fn the_servers_errors_keep_their_kind_and_data() {
+async fn server_errors_keep_their_kind_and_data() {
     let (client, mut script) = connected(Client::builder()).await;
     let answering = async {
         script.next().await;
@@ -63,7 +63,7 @@ async fn the_servers_errors_keep_their_kind_and_data() {
 }
 
 #[tokio::test]
-async fn a_running_eval_is_cancelled_by_its_id() {
+async fn running_eval_is_cancelled_by_its_id() {
     let (client, mut script) = connected(Client::builder()).await;
     let pending = client.start_eval(EvalParams { code: "x".into(), ..EvalParams::default() }).await.unwrap();
     let cancelling = async {
@@ -80,7 +80,7 @@ async fn a_running_eval_is_cancelled_by_its_id() {
 }
 
 #[tokio::test]
-async fn calls_of_the_server_run_while_an_eval_waits_and_in_any_order() {
+async fn server_calls_run_concurrently_while_an_eval_waits() {
     let gate = Arc::new(Notify::new());
     let held = Arc::clone(&gate);
     let builder = Client::builder().bind("add", "", |(a, b): (i64, i64)| async move { Ok(a + b) }).binding(
@@ -179,7 +179,7 @@ async fn calls_past_the_queue_limit_are_busy() {
 }
 
 #[tokio::test]
-async fn handlers_that_call_back_lend_their_places() {
+async fn handler_that_calls_back_lends_its_place() {
     let builder = Client::builder()
         .binding("nest", "", None, None, |input, context| async move {
             context.client().invoke("back", input).await.map_err(|_| ErrorObject::new(Kind::PeerGone, ""))
@@ -203,7 +203,7 @@ async fn handlers_that_call_back_lend_their_places() {
     }
 }
 
-/// Says when it is dropped.
+/// Reports that it was dropped.
 struct Dropped(tokio::sync::mpsc::Sender<&'static str>);
 
 impl Drop for Dropped {
@@ -213,7 +213,7 @@ impl Drop for Dropped {
 }
 
 #[tokio::test]
-async fn a_cancelled_call_ends_its_handler_and_is_not_answered() {
+async fn cancelled_call_ends_its_handler_without_an_answer() {
     let (events_tx, mut events_rx) = tokio::sync::mpsc::channel(4);
     let builder = Client::builder()
         .binding("wait", "", None, None, move |_, _| {
@@ -259,7 +259,7 @@ async fn console_lines_keep_their_order_beside_handlers_that_wait() {
 }
 
 #[tokio::test]
-async fn a_server_that_calls_before_it_reads_is_answered_all_the_same() {
+async fn server_that_calls_before_it_reads_is_answered() {
     let (_client, mut script) =
         connected(Client::builder().bind("echo", "", |value: Value| async { Ok(value) })).await;
     let calls = FRAMES_MAX * 8;
@@ -275,7 +275,7 @@ async fn a_server_that_calls_before_it_reads_is_answered_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_handler_calls_back_into_its_connection() {
+async fn handler_calls_back_into_its_connection() {
     let builder = Client::builder().binding("twice", "", None, None, |input, context| async move {
         context.client().invoke("double", input).await.map_err(|_| ErrorObject::new(Kind::PeerGone, "gone"))
     });
@@ -287,7 +287,7 @@ async fn a_handler_calls_back_into_its_connection() {
 }
 
 #[tokio::test]
-async fn console_lines_come_as_they_are_printed() {
+async fn console_lines_arrive_as_they_are_printed() {
     let (line_tx, mut line_rx) = tokio::sync::mpsc::channel::<ConsoleLine>(1);
     let builder = Client::builder().on_console(move |line| line_tx.try_send(line).unwrap());
     let (_client, mut script) = connected(builder).await;
@@ -301,7 +301,7 @@ async fn console_lines_come_as_they_are_printed() {
 }
 
 #[tokio::test]
-async fn an_exported_function_can_be_called_until_every_sending_is_released() {
+async fn exported_function_lives_until_every_sending_is_released() {
     let (client, mut script) = connected(Client::builder()).await;
     let sum =
         |args: Vec<Value>, _| async move { Ok(json!(args.iter().filter_map(Value::as_i64).sum::<i64>())) };
@@ -326,7 +326,7 @@ async fn an_exported_function_can_be_called_until_every_sending_is_released() {
 }
 
 #[tokio::test]
-async fn a_received_function_is_called_and_given_up_with_its_last_handle() {
+async fn received_function_is_released_with_its_last_handle() {
     let (client, mut script) = connected(Client::builder()).await;
     let serving = async {
         script.next().await;

@@ -1,4 +1,4 @@
-//! Handshakes, ends, and what is no message.
+//! Handshakes, ends, and invalid messages.
 
 use std::time::Duration;
 
@@ -10,22 +10,24 @@ use crate::protocol::methods::{EvalParams, ResumeParams};
 use crate::transport::close_code;
 
 #[tokio::test]
-async fn the_handshake_declares_bindings_and_learns_the_session() {
+async fn handshake_declares_bindings_and_returns_the_session() {
     let (near, far) = pair(FRAMES_MAX);
     let mut script = Script(far);
     let builder = Client::builder()
         .metadata(json!({"client": {"name": "t"}}))
         .session(ResumeParams { id: "s1".into(), token: "t0".into() })
-        .binding("notify", "Tells.", Some(json!({"type": "object"})), None, |_, _| async { Ok(json!(null)) })
+        .binding("notify", "Notifies.", Some(json!({"type": "object"})), None, |_, _| async {
+            Ok(json!(null))
+        })
         .call_timeout("notify", Duration::from_secs(90));
     let session = json!({"resumed": true, "token": "t1", "ttlMs": 5, "evalsQueued": 0});
-    let (client, params) = tokio::join!(builder.connect_transport(near), script.welcome(session));
+    let (client, params) = tokio::join!(builder.connect_transport(near), script.accept_handshake(session));
     assert_eq!(
         params,
         json!({
             "protocol": "0.1",
             "bindings": [{
-                "name": "notify", "description": "Tells.", "input": {"type": "object"},
+                "name": "notify", "description": "Notifies.", "input": {"type": "object"},
                 "limits": {"timeoutMs": 90_000},
             }],
             "metadata": {"client": {"name": "t"}},
@@ -41,7 +43,7 @@ async fn the_handshake_declares_bindings_and_learns_the_session() {
 }
 
 #[tokio::test]
-async fn a_refused_handshake_is_the_servers_error() {
+async fn refused_handshake_returns_the_server_error() {
     let (near, far) = pair(FRAMES_MAX);
     let mut script = Script(far);
     let refusing = async {
@@ -54,7 +56,7 @@ async fn a_refused_handshake_is_the_servers_error() {
 }
 
 #[tokio::test]
-async fn a_server_of_another_protocol_is_no_server() {
+async fn handshake_with_another_protocol_version_fails() {
     let (near, far) = pair(FRAMES_MAX);
     let mut script = Script(far);
     let answering = async {
@@ -66,7 +68,7 @@ async fn a_server_of_another_protocol_is_no_server() {
 }
 
 #[tokio::test]
-async fn a_call_before_the_handshake_is_done_is_not_ready() {
+async fn call_before_the_handshake_is_not_ready() {
     let (near, far) = pair(FRAMES_MAX);
     let mut script = Script(far);
     let builder = Client::builder().bind("now", "", |_: Value| async { Ok(1) });
@@ -81,7 +83,7 @@ async fn a_call_before_the_handshake_is_done_is_not_ready() {
 }
 
 #[tokio::test]
-async fn a_close_fails_what_waits_and_what_comes_later() {
+async fn close_fails_waiting_and_later_requests() {
     let (client, mut script) = connected(Client::builder()).await;
     let closing = async {
         script.next().await;
@@ -95,31 +97,31 @@ async fn a_close_fails_what_waits_and_what_comes_later() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_has_code_1006() {
+async fn broken_connection_has_code_1006() {
     let (client, script) = connected(Client::builder()).await;
     drop(script);
     assert_eq!(client.closed().await.0, close_code::ABNORMAL);
 }
 
 #[tokio::test]
-async fn closing_says_goodbye_and_so_does_dropping_the_last_handle() {
+async fn close_and_drop_of_the_last_handle_send_a_close_frame() {
     for close in [true, false] {
         let (client, mut script) = connected(Client::builder()).await;
-        let goodbye = async {
+        let closed_by_client = async {
             assert!(matches!(script.0.next().await, Some(Ok(Frame::Closed { code: 1000, .. }))));
             drop(script);
         };
         if close {
-            tokio::join!(client.close(), goodbye);
+            tokio::join!(client.close(), closed_by_client);
         } else {
             drop(client);
-            goodbye.await;
+            closed_by_client.await;
         }
     }
 }
 
 #[tokio::test]
-async fn stray_answers_and_texts_that_are_no_messages_are_ignored() {
+async fn stray_answers_and_invalid_messages_are_ignored() {
     let (client, mut script) = connected(Client::builder()).await;
     let answering = async {
         script.next().await;
@@ -143,7 +145,7 @@ async fn stray_answers_and_texts_that_are_no_messages_are_ignored() {
 }
 
 #[tokio::test]
-async fn requests_that_are_none_of_ours_are_answered_with_their_id() {
+async fn unknown_requests_are_answered_with_their_id() {
     let (_client, mut script) = connected(Client::builder()).await;
     script.send(json!({"id": 7, "method": "eval", "params": {"code": "1"}})).await;
     let answer = script.next().await;
@@ -154,7 +156,7 @@ async fn requests_that_are_none_of_ours_are_answered_with_their_id() {
 }
 
 #[tokio::test]
-async fn a_message_at_the_limit_is_sent_and_one_past_it_is_not() {
+async fn message_past_the_limit_is_not_sent() {
     let envelope = r#"{"jsonrpc":"2.0","id":2,"method":"eval","params":{"code":""}}"#.len();
     let (client, mut script) = connected(Client::builder().message_bytes_max(512)).await;
     let code = "x".repeat(512 - envelope);
@@ -165,7 +167,7 @@ async fn a_message_at_the_limit_is_sent_and_one_past_it_is_not() {
 }
 
 #[tokio::test]
-async fn requests_past_the_limit_wait_for_an_answer_and_a_cancel_does_not() {
+async fn requests_past_the_limit_wait_but_a_cancel_does_not() {
     let (client, mut script) = connected(Client::builder()).await;
     for n in 0..CALLS_OPEN_MAX + 3 {
         let client = client.clone();
@@ -190,7 +192,7 @@ async fn requests_past_the_limit_wait_for_an_answer_and_a_cancel_does_not() {
 }
 
 #[tokio::test]
-async fn closing_fails_requests_that_wait_for_a_place() {
+async fn close_fails_requests_that_wait_for_a_place() {
     let (client, mut script) = connected(Client::builder()).await;
     let mut pending = Vec::new();
     for _ in 0..EVALS_OPEN_MAX {
@@ -213,17 +215,17 @@ async fn closing_fails_requests_that_wait_for_a_place() {
 async fn connected_to_sessions() -> (Client, Script) {
     let (near, far) = pair(FRAMES_MAX);
     let mut script = Script(far);
-    let welcoming = async {
+    let accepting = async {
         let id = script.next().await["id"].clone();
         let result = json!({"protocol": "0.1", "sessionId": "s1", "bindings": [{"name": "session.close"}]});
         script.send(json!({"id": id, "result": result})).await;
     };
-    let (client, ()) = tokio::join!(Client::builder().connect_transport(near), welcoming);
+    let (client, ()) = tokio::join!(Client::builder().connect_transport(near), accepting);
     (client.unwrap(), script)
 }
 
 #[tokio::test]
-async fn closing_ends_the_session_and_leaving_does_not() {
+async fn close_ends_the_session_and_leave_does_not() {
     for ends in [true, false] {
         let (client, mut script) = connected_to_sessions().await;
         let serving = async {
@@ -247,14 +249,14 @@ async fn closing_ends_the_session_and_leaving_does_not() {
 }
 
 #[tokio::test]
-async fn dropping_the_last_handle_ends_the_session_too() {
+async fn drop_of_the_last_handle_ends_the_session() {
     let (client, mut script) = connected_to_sessions().await;
     drop(client);
     assert_eq!(script.next().await["params"]["binding"], "session.close");
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_leaves_a_server_that_does_not_answer() {
+async fn close_does_not_wait_for_a_silent_server() {
     let (client, mut script) = connected_to_sessions().await;
     let serving = async {
         assert_eq!(script.next().await["params"]["binding"], "session.close");
@@ -265,7 +267,7 @@ async fn closing_leaves_a_server_that_does_not_answer() {
 }
 
 #[tokio::test]
-async fn a_child_that_speaks_something_else_is_an_end_and_not_a_wait() {
+async fn child_of_another_protocol_ends_the_handshake() {
     let mut command = tokio::process::Command::new("head");
     command.args(["-c", "64", "/dev/zero"]);
     let error = Client::builder().message_bytes_max(512).connect_command(command).await.unwrap_err();

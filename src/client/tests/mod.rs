@@ -45,7 +45,7 @@ impl Script {
     }
 
     /// Takes the handshake and answers it; returns its params.
-    async fn welcome(&mut self, session: Value) -> Value {
+    async fn accept_handshake(&mut self, session: Value) -> Value {
         let handshake = self.next().await;
         assert_eq!(handshake["method"], "handshake");
         let result = json!({
@@ -61,7 +61,7 @@ async fn connected(builder: Builder) -> (Client, Script) {
     let (near, far) = pair(FRAMES_MAX);
     let mut script = Script(far);
     let session = json!({"resumed": false, "token": "t1", "ttlMs": 600_000});
-    let (client, _) = tokio::join!(builder.connect_transport(near), script.welcome(session));
+    let (client, _) = tokio::join!(builder.connect_transport(near), script.accept_handshake(session));
     (client.unwrap(), script)
 }
 

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_a_connection_is_the_peer_gone_and_an_answer_stays_itself() {
+    fn closed_connection_is_peer_gone_and_an_answer_is_kept() {
         let gone = ClientError::Closed { code: 1006, reason: String::new() };
         assert!(failure(gone).into_object().is(Kind::PeerGone));
         let own = ErrorObject { code: 7, message: "no".into(), data: None };

@@ -1,9 +1,9 @@
-//! A package served by an executable that speaks scomp over its stdin and stdout.
+//! A package served by an executable over its stdin and stdout.
 //!
 //! One process for all sessions, called concurrently. A supervisor owns it: when it ends, calls in flight fail with
-//! `PeerGone`, and it is started again, later each time. What it offers is settled at the first start; one that comes
-//! back with other bindings counts as not started, since sessions were told of the first ones. Its configuration is in
-//! the handshake, as `metadata.config`.
+//! `PeerGone`, and it is started again with back-off. Its bindings are fixed at the first start, because sessions already
+//! know them; an executable that declares others after a restart counts as not started. Its configuration is sent in the
+//! handshake, as `metadata.config`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,10 +54,10 @@ const STDERR_LINE_BYTES_MAX: u64 = 8 << 10;
 /// Half of what may wait for answers on one connection, so that there is always room for calls that are answered.
 const CALLS_UNANSWERED_MAX: usize = 512;
 
-/// What of our own environment every executable sees.
+/// The variables of our environment that every executable gets.
 const ENV_PASSED: [&str; 4] = ["PATH", "HOME", "LANG", "TMPDIR"];
 
-/// Why an executable is not there.
+/// Why an executable was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     /// The operating system cannot start it.
@@ -65,21 +65,21 @@ pub enum CommandError {
     Spawn {
         /// The executable.
         program: String,
-        /// What the system says.
+        /// The error of the system.
         error: std::io::Error,
     },
-    /// It runs, but says nothing.
+    /// It runs, but does not answer.
     #[error("`{program}` did not answer the handshake within {} s", HANDSHAKE_WAIT_MAX.as_secs())]
     Silent {
         /// The executable.
         program: String,
     },
-    /// It refused the handshake, answered something else, or ended.
-    #[error("`{program}` did not shake hands: {error}")]
+    /// It refused the handshake, gave an invalid answer, or ended.
+    #[error("`{program}` failed the handshake: {error}")]
     Handshake {
         /// The executable.
         program: String,
-        /// What happened instead.
+        /// The cause.
         error: ClientError,
     },
 }
@@ -117,7 +117,7 @@ impl Launch {
         })
     }
 
-    /// Ends a process with everything in its group; returns when it is gone.
+    /// Ends a process with everything in its group; returns when it has exited.
     async fn end(&self, process: Process) {
         if let Err(error) = process.end().await {
             tracing::warn!(package = %self.package, %error, "the command cannot be ended");
@@ -150,7 +150,7 @@ impl Launch {
     }
 }
 
-/// An executable that shook hands.
+/// An executable whose handshake is complete.
 struct Running {
     client: Client,
     process: Process,
@@ -170,18 +170,18 @@ async fn log_lines(package: String, stderr: impl AsyncRead + Unpin) {
 pub struct CommandPackage {
     name: String,
     bindings: Arc<[Value]>,
-    current_rx: watch::Receiver<Option<Arc<Line>>>,
+    current_rx: watch::Receiver<Option<Arc<CurrentRun>>>,
     end: CancellationToken,
     ended: CancellationToken,
     _ends_when_dropped: DropGuard,
 }
 
 /// One run of the executable, as calls see it.
-struct Line {
+struct CurrentRun {
     client: Client,
-    /// Which start it came from, from 1.
+    /// The number of its start, from 1.
     start: u64,
-    /// Calls in a row that ended before their answer came.
+    /// Consecutive calls that ended before their answer.
     unanswered: AtomicUsize,
     hung: CancellationToken,
 }
@@ -211,7 +211,7 @@ impl CommandPackage {
         Ok(package)
     }
 
-    /// Ends the executable for good; returns when it is gone.
+    /// Ends the executable for good; returns when it has exited.
     pub async fn stop(&self) {
         self.end.cancel();
         self.ended.cancelled().await;
@@ -229,9 +229,10 @@ impl CommandPackage {
 
     /// Waits until the executable was started that many times, the first time included.
     pub async fn started(&self, times: u64) {
-        let is_there = |current: &Option<Arc<Line>>| current.as_ref().is_some_and(|line| line.start >= times);
+        let is_started =
+            |current: &Option<Arc<CurrentRun>>| current.as_ref().is_some_and(|run| run.start >= times);
         // The sender lives as long as this handle does.
-        let _ = self.current_rx.clone().wait_for(is_there).await;
+        let _ = self.current_rx.clone().wait_for(is_started).await;
     }
 
     /// What the executable declared.
@@ -239,7 +240,7 @@ impl CommandPackage {
         &self.bindings
     }
 
-    /// Passes calls of one binding on.
+    /// The handler that forwards calls of one binding.
     pub(super) fn handler(self: &Arc<Self>, declaration: &Declaration) -> Arc<dyn Handler> {
         let package = Arc::clone(self);
         let binding: Arc<str> = declaration.name.as_str().into();
@@ -250,31 +251,31 @@ impl CommandPackage {
     }
 
     async fn call(&self, binding: &str, input: Value, call: Call) -> Result<Value, BindingError> {
-        let Some(line) = self.current_rx.borrow().clone() else {
+        let Some(run) = self.current_rx.borrow().clone() else {
             let message = format!("the command of `{}` ended and is being restarted", self.name);
             return Err(BindingError::of_kind(Kind::PeerGone, message));
         };
-        let bridge = Bridge::new(line.client.clone(), &call);
+        let bridge = Bridge::new(run.client.clone(), &call);
         let input = bridge.to_peer(input, call.functions.clone()).await?;
-        let mut waiting = Waiting { line: &line, answered: false };
-        let outcome = line.client.invoke(binding, input).await;
-        waiting.answered = true;
+        let mut pending = PendingCall { run: &run, answered: false };
+        let outcome = run.client.invoke(binding, input).await;
+        pending.answered = true;
         bridge.accept(outcome)
     }
 }
 
-/// Notices a call that ends before its answer came.
-struct Waiting<'a> {
-    line: &'a Line,
+/// Counts a call that ends before its answer.
+struct PendingCall<'a> {
+    run: &'a CurrentRun,
     answered: bool,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for PendingCall<'_> {
     fn drop(&mut self) {
         if self.answered {
-            self.line.unanswered.store(0, Ordering::Relaxed);
-        } else if self.line.unanswered.fetch_add(1, Ordering::Relaxed) + 1 == CALLS_UNANSWERED_MAX {
-            self.line.hung.cancel();
+            self.run.unanswered.store(0, Ordering::Relaxed);
+        } else if self.run.unanswered.fetch_add(1, Ordering::Relaxed) + 1 == CALLS_UNANSWERED_MAX {
+            self.run.hung.cancel();
         }
     }
 }
@@ -288,7 +289,7 @@ impl std::fmt::Debug for CommandPackage {
 struct Supervisor {
     launch: Launch,
     bindings: Arc<[Value]>,
-    current_tx: watch::Sender<Option<Arc<Line>>>,
+    current_tx: watch::Sender<Option<Arc<CurrentRun>>>,
 }
 
 impl Supervisor {
@@ -300,7 +301,7 @@ impl Supervisor {
             tokio::select! {
                 _ = running.client.closed() => {}
                 () = hung.cancelled() => {
-                    tracing::error!(package = %self.launch.package, "the command answers no calls any more");
+                    tracing::error!(package = %self.launch.package, "the command stopped answering calls");
                 }
                 () = end.cancelled() => {
                     self.current_tx.send_replace(None);
@@ -314,16 +315,16 @@ impl Supervisor {
                 backoff.reset();
             }
             running = tokio::select! {
-                running = self.start_again(&mut backoff) => running,
+                running = self.restart(&mut backoff) => running,
                 () = end.cancelled() => return,
             };
         }
     }
 
-    /// Lets calls through; the token says that they are not answered.
+    /// Lets calls through. The returned token is cancelled when they are not answered.
     fn announce(&self, running: &Running, start: u64) -> CancellationToken {
         let hung = CancellationToken::new();
-        self.current_tx.send_replace(Some(Arc::new(Line {
+        self.current_tx.send_replace(Some(Arc::new(CurrentRun {
             client: running.client.clone(),
             start,
             unanswered: AtomicUsize::new(0),
@@ -343,20 +344,20 @@ impl Supervisor {
         self.launch.end(running.process).await;
     }
 
-    async fn start_again(&self, backoff: &mut Backoff) -> Running {
+    async fn restart(&self, backoff: &mut Backoff) -> Running {
         let package = &self.launch.package;
         loop {
             sleep(backoff.next_wait(random_fraction())).await;
             match self.launch.start().await {
                 Ok(running) if running.client.bindings() == self.bindings => {
-                    tracing::info!(%package, "the command runs again");
+                    tracing::info!(%package, "the command was restarted");
                     return running;
                 }
                 Ok(running) => {
-                    tracing::error!(%package, "the command came back with other bindings");
+                    tracing::error!(%package, "the command restarted with other bindings");
                     self.launch.end(running.process).await;
                 }
-                Err(error) => tracing::error!(%package, %error, "the command did not come back"),
+                Err(error) => tracing::error!(%package, %error, "the command cannot be restarted"),
             }
         }
     }

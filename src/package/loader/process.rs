@@ -19,11 +19,11 @@ use crate::concurrency::{JobThread, ResourceJob};
 /// Starts that wait for the one thread that makes them. A folder has a handful of executables.
 const STARTS_QUEUED_MAX: usize = 16;
 
-/// How long a killed process may take to be gone. Only one stuck in the kernel, say on a dead disk, takes longer.
+/// How long a killed process may take to exit. Only one stuck in the kernel, say on a dead disk, takes longer.
 const KILL_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// How often it is looked whether a process that is about to end has exited. Nothing tells without reaping it.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// How often a process that is about to end is checked. No system call waits for its exit without reaping it.
+const EXIT_CHECK_EVERY: Duration = Duration::from_millis(10);
 
 /// What the guard of a group runs: its stdin ends with the server, and its name (`$0`) is the number of the group.
 #[cfg(unix)]
@@ -65,7 +65,7 @@ impl Process {
     /// Waits until the process has exited. It is not reaped yet: its number, and so that of the group, stays its own.
     pub(super) async fn exited(&self) {
         while self.child.id().is_some_and(is_alive) {
-            sleep(LOOK_EVERY).await;
+            sleep(EXIT_CHECK_EVERY).await;
         }
     }
 
@@ -79,14 +79,14 @@ impl Process {
         }
         match ended {
             Ok(status) => status.map(drop),
-            Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "it was killed and is still there")),
+            Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "it was killed and has not exited")),
         }
     }
 
     /// Kills the group. The guard goes first: it must not act on a number that the system may give away soon.
     fn kill_group(&mut self) {
         if let Some(guard) = &mut self.guard {
-            // One that is gone already is as good.
+            // It may have exited already.
             let _ = guard.start_kill();
         }
         // Until the process is waited for, its number, which is that of the group, stays its own.
@@ -115,7 +115,7 @@ fn starter() -> io::Result<&'static Starter> {
     Ok(STARTER.get_or_init(|| starter))
 }
 
-/// Starts the guard of a group. Without a shell there is none: then the kernel ends the process itself, and what it
+/// Starts the guard of a group. Without a shell there is no guard: then the kernel ends the process itself, and what it
 /// started sees the end of its pipes.
 #[cfg(unix)]
 fn start_guard(group: u32) -> Option<Child> {
@@ -148,11 +148,11 @@ fn tie_to_server(command: &mut Command) {
         let server = std::process::id();
         let ask_kernel = move || {
             // SAFETY: system calls without pointers, which is what may be called between fork and exec.
-            let (asked, parent) =
+            let (result, parent) =
                 unsafe { (libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL), libc::getppid()) };
             // A server that ended in between is not noticed by the kernel any more.
             let is_ours = u32::try_from(parent).is_ok_and(|parent| parent == server);
-            match asked == 0 && is_ours {
+            match result == 0 && is_ours {
                 true => Ok(()),
                 false => Err(io::Error::from(io::ErrorKind::BrokenPipe)),
             }

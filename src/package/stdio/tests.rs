@@ -23,14 +23,14 @@ async fn add(input: Sum, _: Call) -> Result<Total, BindingError> {
     Ok(Total { total: input.a + input.b })
 }
 
-/// Calls the function in its input, and gives back one of its own and the one it got.
+/// Calls the function in its input, and returns one of its own and the one it received.
 async fn echo(input: Value, call: Call) -> Result<Value, BindingError> {
     let back = call.function(&input["back"]).ok_or_else(|| BindingError::new("no function"))?;
-    let said = back.call(vec![json!("hi")], call.depth).await?;
-    let asked = call.invoke("ask", json!({"n": 1})).await?;
-    let own =
-        call.export("double", handler(|arguments, _| async move { Ok(json!([arguments[0], arguments[0]])) }));
-    Ok(json!({"said": said, "asked": asked, "own": own, "back": input["back"]}))
+    let returned = back.call(vec![json!("hi")], call.depth).await?;
+    let answer = call.invoke("ask", json!({"n": 1})).await?;
+    let own = call
+        .export("double", handler(|arguments, _| async move { Ok(json!([arguments[0], arguments[0]])) }));
+    Ok(json!({"returned": returned, "answer": answer, "own": own, "back": input["back"]}))
 }
 
 fn package() -> Package {
@@ -68,18 +68,18 @@ async fn bindings_are_declared_and_called_with_checked_input() {
 }
 
 #[tokio::test]
-async fn code_is_not_run() {
+async fn eval_is_an_unknown_method() {
     let refused = connected().await.eval("1").await.unwrap_err();
     assert_eq!((refused.kind(), refused.rpc().unwrap().code), ("UnknownMethod", -32601));
 }
 
 #[tokio::test]
-async fn functions_travel_both_ways_and_end_when_given_up() {
+async fn functions_travel_both_ways_until_they_are_released() {
     let client = connected().await;
     let back =
         client.export("back", |arguments, _| async move { Ok(json!({"got": arguments})) }).await.unwrap();
     let answer = client.invoke("echo", json!({"back": back})).await.unwrap();
-    assert_eq!((&answer["said"], &answer["asked"]), (&json!({"got": ["hi"]}), &json!(2)));
+    assert_eq!((&answer["returned"], &answer["answer"]), (&json!({"got": ["hi"]}), &json!(2)));
     let double = client.function(&answer["own"]).unwrap();
     assert_eq!(double.call(vec![json!(2)]).await.unwrap(), json!([2, 2]));
     let returned = client.function(&answer["back"]).unwrap();
@@ -91,7 +91,7 @@ async fn functions_travel_both_ways_and_end_when_given_up() {
 }
 
 #[tokio::test]
-async fn a_package_is_made_of_the_configuration_or_refused_with_the_reason() {
+async fn package_is_built_from_its_configuration_or_refused() {
     let built = |config: Value| async move {
         let (ours, theirs) = pair(16);
         let build = |config: &Value| match config["name"].as_str() {
@@ -109,7 +109,7 @@ async fn a_package_is_made_of_the_configuration_or_refused_with_the_reason() {
 }
 
 #[tokio::test]
-async fn the_end_of_the_input_ends_it() {
+async fn end_of_input_ends_the_package() {
     let (ours, theirs) = pair(16);
     let serving = tokio::spawn(serve_over(theirs, package()));
     drop(ours);
@@ -117,7 +117,7 @@ async fn the_end_of_the_input_ends_it() {
 }
 
 #[tokio::test]
-async fn a_package_with_a_bad_name_is_not_served() {
+async fn package_with_a_bad_name_is_not_served() {
     let package = Package::new("bad").bind("Array", "No.", add);
     let PackageError(problems) = serve_over(pair(1).0, package).await.unwrap_err();
     assert_eq!(problems[0].path, "/bindings/0/name");

@@ -1,4 +1,4 @@
-//! A conversation that repeats what it hears, over a pair and over a real link.
+//! A conversation that echoes what it receives, over a pair and over a real link.
 
 use super::*;
 use crate::peering::{Host, Link, LinkSettings, LinkState, commands, link};
@@ -6,14 +6,14 @@ use crate::transport::{Dial, Frame, Outgoing, PairEnd, pair};
 use futures_util::{SinkExt as _, StreamExt as _};
 use tokio::net::TcpListener;
 
-/// Says what it hears, and what it is told; `bye` closes, `never again` gives up.
+/// Echoes texts and commands; `bye` closes, `never again` gives up.
 #[derive(Default)]
-struct Parrot {
+struct Echo {
     wake_at: Option<Instant>,
     ends: usize,
 }
 
-impl Conversation for Parrot {
+impl Conversation for Echo {
     type Command = String;
 
     fn on_open(&mut self, _: Instant, out: &mut Outbox) {
@@ -23,14 +23,14 @@ impl Conversation for Parrot {
     fn on_text(&mut self, text: &str, now: Instant, out: &mut Outbox) {
         match text {
             "bye" => out.close(4000, "as you wish"),
-            "never again" => out.give_up("asked to"),
+            "never again" => out.give_up("refused"),
             "later" => self.wake_at = Some(now + Duration::from_millis(1)),
-            _ => out.send(format!("heard {text}")),
+            _ => out.send(format!("text {text}")),
         }
     }
 
     fn on_command(&mut self, command: String, _: Instant, out: &mut Outbox) {
-        out.send(format!("told {command}"));
+        out.send(format!("command {command}"));
     }
 
     fn wake_at(&self) -> Option<Instant> {
@@ -47,32 +47,32 @@ impl Conversation for Parrot {
     }
 }
 
-struct Talk {
+struct Scene {
     peer: PairEnd,
-    told_tx: mpsc::Sender<String>,
+    commands_tx: mpsc::Sender<String>,
     stop: CancellationToken,
     done: tokio::task::JoinHandle<(Disconnect, usize)>,
 }
 
-fn talk() -> Talk {
+fn serve() -> Scene {
     let (mut ours, peer) = pair(8);
-    let (told_tx, mut told_rx) = commands();
+    let (commands_tx, mut commands_rx) = commands();
     let stop = CancellationToken::new();
     let stopped = stop.clone();
     let done = tokio::spawn(async move {
-        let mut parrot = Parrot::default();
-        let parting = pump(&mut ours, &mut parrot, &mut told_rx, &stopped).await;
-        (parting, parrot.ends)
+        let mut echo = Echo::default();
+        let disconnect = pump(&mut ours, &mut echo, &mut commands_rx, &stopped).await;
+        (disconnect, echo.ends)
     });
-    Talk { peer, told_tx, stop, done }
+    Scene { peer, commands_tx, stop, done }
 }
 
-impl Talk {
-    async fn say(&mut self, text: &str) {
+impl Scene {
+    async fn send(&mut self, text: &str) {
         self.peer.send(Outgoing::Text(text.to_owned())).await.unwrap();
     }
 
-    async fn hear(&mut self) -> String {
+    async fn next(&mut self) -> String {
         match self.peer.next().await {
             Some(Ok(Frame::Text(text))) => text.as_str().to_owned(),
             Some(Ok(Frame::Closed { code, reason })) => format!("{code} {reason}"),
@@ -82,74 +82,74 @@ impl Talk {
 }
 
 #[tokio::test]
-async fn texts_and_commands_reach_the_conversation_and_its_words_the_peer() {
-    let mut talk = talk();
-    assert_eq!(talk.hear().await, "hello");
-    talk.say("a").await;
-    assert_eq!(talk.hear().await, "heard a");
-    talk.told_tx.send("b".to_owned()).await.unwrap();
-    assert_eq!(talk.hear().await, "told b");
+async fn texts_and_commands_are_answered() {
+    let mut scene = serve();
+    assert_eq!(scene.next().await, "hello");
+    scene.send("a").await;
+    assert_eq!(scene.next().await, "text a");
+    scene.commands_tx.send("b".to_owned()).await.unwrap();
+    assert_eq!(scene.next().await, "command b");
 }
 
 #[tokio::test]
-async fn a_close_comes_after_what_was_said_before_it() {
-    let mut talk = talk();
-    talk.say("a").await;
-    talk.say("bye").await;
-    assert_eq!(talk.hear().await, "hello");
-    assert_eq!(talk.hear().await, "heard a");
-    assert_eq!(talk.hear().await, "4000 as you wish");
-    drop(talk.peer);
-    let (parting, ends) = talk.done.await.unwrap();
-    assert_eq!(parting, Disconnect::Close { code: 4000, reason: "as you wish".to_owned() });
+async fn close_frame_follows_the_texts_before_it() {
+    let mut scene = serve();
+    scene.send("a").await;
+    scene.send("bye").await;
+    assert_eq!(scene.next().await, "hello");
+    assert_eq!(scene.next().await, "text a");
+    assert_eq!(scene.next().await, "4000 as you wish");
+    drop(scene.peer);
+    let (disconnect, ends) = scene.done.await.unwrap();
+    assert_eq!(disconnect, Disconnect::Close { code: 4000, reason: "as you wish".to_owned() });
     assert_eq!(ends, 1);
 }
 
 #[tokio::test]
-async fn a_server_that_stops_closes_with_going_away() {
-    let mut talk = talk();
-    assert_eq!(talk.hear().await, "hello");
-    talk.stop.cancel();
-    assert_eq!(talk.hear().await, "1001 going away");
+async fn stop_closes_with_going_away() {
+    let mut scene = serve();
+    assert_eq!(scene.next().await, "hello");
+    scene.stop.cancel();
+    assert_eq!(scene.next().await, "1001 going away");
 }
 
 #[tokio::test]
-async fn a_peer_that_is_gone_ends_the_conversation() {
-    let talk = talk();
-    drop(talk.peer);
-    let (parting, ends) = talk.done.await.unwrap();
-    assert_eq!((parting, ends), (Disconnect::Gone, 1));
+async fn broken_connection_ends_the_conversation() {
+    let scene = serve();
+    drop(scene.peer);
+    let (disconnect, ends) = scene.done.await.unwrap();
+    assert_eq!((disconnect, ends), (Disconnect::Gone, 1));
 }
 
 #[tokio::test]
-async fn the_conversation_is_woken_when_it_asked_for_it() {
-    let mut talk = talk();
-    assert_eq!(talk.hear().await, "hello");
-    talk.say("later").await;
-    assert_eq!(talk.hear().await, "awake");
+async fn conversation_is_woken_at_its_time() {
+    let mut scene = serve();
+    assert_eq!(scene.next().await, "hello");
+    scene.send("later").await;
+    assert_eq!(scene.next().await, "awake");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_does_not_read_is_given_up() {
-    let talk = talk();
-    // Far more than the pair holds; nobody takes them out.
+async fn peer_that_does_not_read_is_closed() {
+    let scene = serve();
+    // Far more than the pair holds, and they are never read.
     for number in 0..64 {
-        let _ = talk.told_tx.send(number.to_string()).await;
+        let _ = scene.commands_tx.send(number.to_string()).await;
     }
-    let (parting, ends) = talk.done.await.unwrap();
+    let (disconnect, ends) = scene.done.await.unwrap();
     assert_eq!(
-        parting,
+        disconnect,
         Disconnect::Close { code: 1013, reason: "the connection reads too slowly".to_owned() }
     );
     assert_eq!(ends, 1);
-    drop(talk.peer);
+    drop(scene.peer);
 }
 
 #[tokio::test]
-async fn binary_and_overlong_frames_close_with_their_codes() {
+async fn binary_and_too_long_frames_close_with_their_codes() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let stop = CancellationToken::new();
-    let (_link, background) = link(settings(&listener), |_| Parrot::default());
+    let (_link, background) = link(settings(&listener), |_| Echo::default());
     let running = tokio::spawn(background.run(host(&stop)));
     let long = tokio_tungstenite::tungstenite::Message::text("x".repeat((1 << 10) + 1));
     for (message, code) in [(tokio_tungstenite::tungstenite::Message::binary("x"), 1003), (long, 1009)] {
@@ -174,7 +174,7 @@ async fn answering(listener: &TcpListener) -> tokio_tungstenite::WebSocketStream
 
 fn settings(listener: &TcpListener) -> LinkSettings {
     let url = format!("ws://{}", listener.local_addr().unwrap());
-    LinkSettings::new("parrot", Dial { url, message_bytes_max: 1 << 10, ..Dial::default() })
+    LinkSettings::new("echo", Dial { url, message_bytes_max: 1 << 10, ..Dial::default() })
 }
 
 fn host(stop: &CancellationToken) -> Host {
@@ -182,17 +182,17 @@ fn host(stop: &CancellationToken) -> Host {
 }
 
 #[tokio::test]
-async fn a_link_comes_back_after_its_peer_closed_and_refuses_commands_meanwhile() {
+async fn link_redials_after_a_close_and_refuses_commands_meanwhile() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let stop = CancellationToken::new();
-    let (link, background) = link(settings(&listener), |_| Parrot::default());
+    let (link, background) = link(settings(&listener), |_| Echo::default());
     assert!(link.send("too early".to_owned()).await.is_err());
     let running = tokio::spawn(background.run(host(&stop)));
     let mut first = answering(&listener).await;
     assert_eq!(link.settled().await, LinkState::Up);
     link.send("a".to_owned()).await.unwrap();
-    let heard = [first.next().await.unwrap().unwrap(), first.next().await.unwrap().unwrap()];
-    assert_eq!(heard.map(|message| message.to_string()), ["hello", "told a"]);
+    let received = [first.next().await.unwrap().unwrap(), first.next().await.unwrap().unwrap()];
+    assert_eq!(received.map(|message| message.to_string()), ["hello", "command a"]);
     drop(first);
     let mut second = answering(&listener).await;
     assert_eq!(second.next().await.unwrap().unwrap().to_string(), "hello");
@@ -202,25 +202,25 @@ async fn a_link_comes_back_after_its_peer_closed_and_refuses_commands_meanwhile(
 }
 
 #[tokio::test]
-async fn a_link_that_gave_up_says_why_and_does_not_dial_again() {
+async fn link_that_gave_up_reports_why_and_does_not_redial() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let stop = CancellationToken::new();
-    let (link, background) = link(settings(&listener), |_| Parrot::default());
+    let (link, background) = link(settings(&listener), |_| Echo::default());
     let running = tokio::spawn(background.run(host(&stop)));
     let mut peer = answering(&listener).await;
     peer.send(tokio_tungstenite::tungstenite::Message::text("never again")).await.unwrap();
     // Reads on, so that the close is answered.
     while let Some(Ok(_)) = peer.next().await {}
-    let given_up = |state: &LinkState| *state == LinkState::GivenUp { reason: "asked to".to_owned() };
+    let given_up = |state: &LinkState| *state == LinkState::GivenUp { reason: "refused".to_owned() };
     while !given_up(&link.state()) {
         tokio::task::yield_now().await;
     }
-    assert_eq!(link.send("a".to_owned()).await.unwrap_err().0, "asked to");
+    assert_eq!(link.send("a".to_owned()).await.unwrap_err().0, "refused");
     stop.cancel();
     running.await.unwrap();
 }
 
-/// Waits for a peer that greets first.
+/// Ready once the peer has sent `welcome`.
 #[derive(Default)]
 struct Guest {
     is_welcome: bool,

@@ -57,3 +57,47 @@ impl SessionQueue {
         Poll::Ready(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    fn is_delivered(queue: &mut SessionQueue, handle: &SessionHandle) -> bool {
+        queue.poll(handle, &mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    fn next(inbox_rx: &mut mpsc::Receiver<Inbox>) -> Option<u64> {
+        match inbox_rx.try_recv() {
+            Ok(Inbox::Detach(number)) => Some(number),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn messages_that_find_the_inbox_full_keep_their_order() {
+        let (inbox_tx, mut inbox_rx) = mpsc::channel(1);
+        let (mut queue, handle) = (SessionQueue::default(), SessionHandle { inbox_tx });
+        queue.send(&handle, Inbox::Detach(0));
+        assert!(queue.is_empty());
+        (1..4).for_each(|number| queue.send(&handle, Inbox::Detach(number)));
+        for number in 0..4 {
+            assert_eq!(is_delivered(&mut queue, &handle), number == 3);
+            assert_eq!(next(&mut inbox_rx), Some(number));
+        }
+        assert!(queue.is_empty() && next(&mut inbox_rx).is_none());
+    }
+
+    #[test]
+    fn messages_to_an_ended_session_are_dropped() {
+        let (inbox_tx, inbox_rx) = mpsc::channel(1);
+        let (mut queue, handle) = (SessionQueue::default(), SessionHandle { inbox_tx });
+        (0..3).for_each(|number| queue.send(&handle, Inbox::Detach(number)));
+        assert!(!is_delivered(&mut queue, &handle));
+        drop(inbox_rx);
+        assert!(is_delivered(&mut queue, &handle) && queue.is_empty());
+    }
+}

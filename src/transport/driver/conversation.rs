@@ -1,6 +1,6 @@
 //! What a protocol is to the driver: a machine that gets texts and commands, and puts what it wants sent into an outbox.
 //!
-//! Nothing in a conversation waits. What it would wait for comes in through [`Conversation::poll_command`], and what it
+//! Nothing in a conversation waits. What it would wait for is polled by [`Conversation::poll_command`], and what it
 //! must do later is done at [`Conversation::wake_at`].
 
 use std::task::{Context, Poll};
@@ -51,7 +51,7 @@ pub trait Conversation {
         true
     }
 
-    /// Whether the transport is held back in the middle of a frame, so that the peer cannot be heard.
+    /// Whether the transport is held back in the middle of a frame, so that frames of the peer do not arrive.
     fn is_held_back(&self) -> bool {
         false
     }
@@ -62,7 +62,7 @@ pub trait Conversation {
         out.end_with(end);
     }
 
-    /// The stop token was cancelled. A conversation that ends nothing here goes on, and is not asked again.
+    /// The stop token was cancelled. A conversation that ends nothing here goes on; this is called once.
     fn on_stop(&mut self, _now: Instant, out: &mut Outbox) {
         out.close(close_code::GOING_AWAY, "going away");
     }

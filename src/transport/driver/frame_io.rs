@@ -93,7 +93,7 @@ impl<T: Frames> FrameIo<T> {
         if may_read && let Poll::Ready(frame) = self.poll_frame(cx) {
             return Poll::Ready(IoEvent::Frame(frame));
         }
-        // Last, because a peer that closed makes writing fail too, and its close frame says why.
+        // Last, because a peer that closed makes writing fail too, and its close frame holds the reason.
         match written {
             Poll::Ready(Err(WriteError::Closed | WriteError::Stalled)) => Poll::Ready(IoEvent::Failed),
             Poll::Ready(Ok(())) if !was_flushed => Poll::Ready(IoEvent::Flushed),

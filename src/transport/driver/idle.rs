@@ -1,4 +1,4 @@
-//! When a peer that sends nothing is pinged, and when it is given up. Pure: the time comes in as a parameter.
+//! When a peer that sends nothing is pinged, and when it is given up. Pure: the time is a parameter.
 
 use std::time::Duration;
 

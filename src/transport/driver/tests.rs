@@ -54,7 +54,7 @@ impl Conversation for Echo {
 
     fn on_text(&mut self, text: &str, _: std::time::Instant, out: &mut Outbox) {
         match text {
-            "close" => out.close(4000, "asked to"),
+            "close" => out.close(4000, "done"),
             "run" => self.running += 1,
             "hold" => self.may_read.set(false),
             _ => out.send(text.to_owned()),
@@ -260,9 +260,9 @@ async fn last_texts_arrive_before_the_close_frame() {
     }
     assert_eq!(scene.next().await, "a");
     assert_eq!(scene.next().await, "closing");
-    assert_eq!(scene.next().await, "4000 asked to");
+    assert_eq!(scene.next().await, "4000 done");
     drop(scene.peer);
-    let end = Disconnect::Close { code: 4000, reason: "asked to".to_owned() };
+    let end = Disconnect::Close { code: 4000, reason: "done".to_owned() };
     assert_eq!(scene.served.await.unwrap(), (end, 1));
 }
 

@@ -45,7 +45,7 @@ async fn connected() -> (WebSocketClient, Bare) {
 }
 
 #[tokio::test]
-async fn text_goes_both_ways_and_pings_are_signs_of_life() {
+async fn text_goes_both_ways_and_pings_are_reported() {
     let (mut client, mut bare) = connected().await;
     client.feed(Outgoing::Text("1".into())).await.unwrap();
     client.send(Outgoing::Ping).await.unwrap();
@@ -60,14 +60,14 @@ async fn text_goes_both_ways_and_pings_are_signs_of_life() {
 }
 
 #[tokio::test]
-async fn a_message_at_the_limit_is_read() {
+async fn message_at_the_limit_is_read() {
     let (mut client, mut bare) = connected().await;
     bare.send(Message::text("x".repeat(MESSAGE_MAX))).await.unwrap();
     assert!(matches!(client.next().await, Some(Ok(Frame::Text(text))) if text.len() == MESSAGE_MAX));
 }
 
 #[tokio::test]
-async fn a_message_past_the_limit_is_too_long_and_the_close_still_arrives() {
+async fn message_past_the_limit_is_too_long_and_the_close_arrives() {
     let (mut client, mut bare) = connected().await;
     let sending = async {
         // More than the buffers of the loopback hold: it ends only if the client goes on reading.
@@ -106,7 +106,7 @@ async fn send_fragments(bare: &mut Bare, first: usize, rest: usize) {
 }
 
 #[tokio::test]
-async fn text_that_is_not_utf8_asks_for_close_1007() {
+async fn text_that_is_not_utf8_closes_with_1007() {
     let (mut client, mut bare) = connected().await;
     let frame = RawFrame::message(vec![0xff], OpCode::Data(Data::Text), true);
     bare.send(Message::Frame(frame)).await.unwrap();
@@ -131,14 +131,14 @@ async fn close_codes_travel_both_ways() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_is_gone() {
+async fn broken_connection_is_the_end_of_the_stream() {
     let (mut client, bare) = connected().await;
     drop(bare);
     assert!(client.next().await.is_none());
 }
 
 #[tokio::test]
-async fn a_server_without_subprotocols_is_dialled_again() {
+async fn server_without_subprotocols_is_dialled_again() {
     let (listener, url) = listening().await;
     let accepting = async {
         let (first, _) = listener.accept().await.unwrap();
@@ -152,7 +152,7 @@ async fn a_server_without_subprotocols_is_dialled_again() {
 }
 
 #[tokio::test]
-async fn a_bad_address_is_an_error_that_names_it() {
+async fn bad_address_is_named_in_the_error() {
     for url in ["ftp://localhost:1", "no address", "ws://"] {
         let error = dial(&to(url, None)).await.err().unwrap();
         assert!(error.to_string().contains(url), "{error}");
