@@ -127,12 +127,13 @@ impl Hub {
 mod tests {
     use super::*;
     use crate::binding::{CallbackRequest, Callbacks, DroppedRefs};
+    use crate::protocol::fn_ref::FnRef;
     use tokio::sync::mpsc;
 
     fn served(session: &str) -> (Served, mpsc::Receiver<CallbackRequest>) {
         let (requests_tx, requests_rx) = mpsc::channel(1);
         let link = Callbacks { requests_tx, dropped_refs: DroppedRefs::default() };
-        let handler = FunctionRef::new("host:1".to_owned(), link);
+        let handler = FunctionRef::new(FnRef::Script(1), link);
         let (session, principal) = (session.to_owned(), format!("principal of {session}"));
         (Served { handler, host_functions: HostFunctions::default(), session, principal }, requests_rx)
     }

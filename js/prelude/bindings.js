@@ -103,32 +103,28 @@ exports.dropShadows = () => {
   return kept.length > 0;
 };
 
-// A function of the peer. The same reference gives the same function; when it is collected, all that were received
-// are given back at once.
+// A function of the peer. The same reference gives the same function; the host counts how often it was received, and
+// releases all of it when the function is collected.
 const imported = new Map();
 const released = new FinalizationRegistry((id) => {
-  const entry = MapGet(imported, id);
-  if (entry !== undefined && WeakRefDeref(entry.weak) === undefined) {
+  const weak = MapGet(imported, id);
+  if (weak !== undefined && WeakRefDeref(weak) === undefined) {
     MapDelete(imported, id);
-    host.release(id, entry.count);
+    host.release(id);
   }
 });
 
 exports.importFunction = (id, name) => {
-  const entry = MapGet(imported, id);
-  const known = entry === undefined ? undefined : WeakRefDeref(entry.weak);
-  if (known !== undefined) {
-    entry.count++;
-    return known;
-  }
+  const weak = MapGet(imported, id);
+  const known = weak === undefined ? undefined : WeakRefDeref(weak);
+  if (known !== undefined) return known;
   const { call } = {
     call() {
       return host.callReference(id, arguments);
     },
   };
   nameFunction(call, name);
-  const count = entry === undefined ? 1 : entry.count + 1;
-  MapSet(imported, id, { __proto__: null, weak: new WeakRef(call), count });
+  MapSet(imported, id, new WeakRef(call));
   FinalizationRegister(released, call, id);
   return call;
 };

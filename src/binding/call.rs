@@ -1,8 +1,6 @@
 //! What a handler knows of the call that it serves, and how it calls back.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
@@ -12,8 +10,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::{BindingError, Handler, Principal};
 use crate::observe::audit::Audit;
+use crate::protocol::fn_ref::FnRef;
+use crate::protocol::fn_values;
 use crate::protocol::methods::{Payload, Target};
+use crate::protocol::references::Exports;
 use crate::rpc::{ErrorObject, Kind};
+
+/// Functions of handlers that one session keeps. What the script and the client may hold is limited well below; only
+/// handlers that make functions and never send them get here, and functions beyond it are unknown when they are called.
+const HOST_FUNCTIONS_MAX: usize = 1 << 20;
 
 /// A handler's request to the session that called it.
 #[derive(Debug)]
@@ -39,13 +44,13 @@ pub struct Callbacks {
     pub dropped_refs: DroppedRefs,
 }
 
-/// References given back, until the session looks.
+/// Functions that handlers released, until the session looks.
 #[derive(Debug, Clone, Default)]
-pub struct DroppedRefs(Arc<Mutex<Vec<String>>>);
+pub struct DroppedRefs(Arc<Mutex<Vec<FnRef>>>);
 
 impl DroppedRefs {
-    /// Takes all that were given back.
-    pub fn take(&self) -> Vec<String> {
+    /// Takes all that were released.
+    pub fn take(&self) -> Vec<FnRef> {
         std::mem::take(&mut *self.0.lock())
     }
 }
@@ -61,38 +66,68 @@ pub struct SessionScope {
     pub audit: Audit,
 }
 
-/// A function that a handler gives to a script or a client.
+/// A function that a handler exports to a script or a client.
 pub type NativeFunction = Arc<dyn Handler>;
 
-/// The functions that handlers gave away, by number. Numbers are never reused.
-#[derive(Clone, Default)]
-pub struct HostFunctions {
-    next: Arc<AtomicU64>,
-    live: Arc<Mutex<HashMap<u64, NativeFunction>>>,
-}
+/// The functions that handlers exported, by the number in [`FnRef::Handler`].
+#[derive(Clone)]
+pub struct HostFunctions(Arc<Mutex<Exports<NativeFunction>>>);
 
 impl HostFunctions {
+    fn new(functions_max: usize) -> Self {
+        Self(Arc::new(Mutex::new(Exports::new(functions_max))))
+    }
+
     /// The function of that number.
     pub fn get(&self, number: u64) -> Option<NativeFunction> {
-        self.live.lock().get(&number).cloned()
+        self.0.lock().get(number).cloned()
     }
 
-    /// Nobody holds it any more.
+    /// Ends a function: neither the script nor the client holds it any more.
     pub fn remove(&self, number: u64) {
-        self.live.lock().remove(&number);
+        // Dropped after the lock is released: what it captured may itself hold functions.
+        let removed = self.0.lock().remove(number);
+        drop(removed);
     }
 
-    /// Makes a function a value that can stand in an output or an argument.
+    /// The function of that number, if it was [sent](Self::count_sent).
+    pub(crate) fn get_sent(&self, number: u64) -> Option<NativeFunction> {
+        self.0.lock().get_sent(number).cloned()
+    }
+
+    /// Counts one sending to a receiver that releases what it gets one by one.
+    pub(crate) fn count_sent(&self, number: u64) {
+        self.0.lock().count_sent(number);
+    }
+
+    /// Such a receiver releases `count` sendings.
+    pub(crate) fn release(&self, number: u64, count: u64) {
+        let released = self.0.lock().release(number, count);
+        drop(released);
+    }
+
+    /// Makes a value of a function, for an output or an argument.
     pub fn export(&self, name: &str, function: NativeFunction) -> Value {
-        let number = self.next.fetch_add(1, Ordering::Relaxed) + 1;
-        self.live.lock().insert(number, function);
-        json!({"$fn": format!("native:{number}"), "name": name})
+        let number = self.0.lock().add(function).unwrap_or_else(|| {
+            tracing::warn!(name, "too many functions of handlers in one session");
+            UNKNOWN_NUMBER
+        });
+        json!({"$fn": FnRef::Handler(number).to_string(), "name": name})
+    }
+}
+
+/// Numbers of functions start at 1.
+const UNKNOWN_NUMBER: u64 = 0;
+
+impl Default for HostFunctions {
+    fn default() -> Self {
+        Self::new(HOST_FUNCTIONS_MAX)
     }
 }
 
 impl std::fmt::Debug for HostFunctions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Natives").field("live", &self.live.lock().len()).finish_non_exhaustive()
+        f.debug_struct("HostFunctions").field("len", &self.0.lock().len()).finish_non_exhaustive()
     }
 }
 
@@ -126,9 +161,9 @@ impl Call {
         self.link.request(target, payload, self.depth + 1, self.script_call).await
     }
 
-    /// The function at a place of the input, to be called or kept.
-    pub fn function(&self, place: &Value) -> Option<FunctionRef> {
-        let id = place.get("$fn")?.as_str()?;
+    /// The function that a part of the input is, to be called or kept.
+    pub fn function(&self, value: &Value) -> Option<FunctionRef> {
+        let id = FnRef::parse_or_unknown(fn_values::id_of(value)?);
         self.functions.iter().find(|function| function.0.id == id).cloned()
     }
 
@@ -154,24 +189,24 @@ impl Callbacks {
     }
 }
 
-/// A function of a script or of a client, held by a handler. When the last clone goes, it is given back.
+/// A function of a script or of a client, held by a handler. It is released when the last clone is dropped.
 #[derive(Debug, Clone)]
-pub struct FunctionRef(Arc<Held>);
+pub struct FunctionRef(Arc<FunctionHandle>);
 
 #[derive(Debug)]
-struct Held {
-    id: String,
+struct FunctionHandle {
+    id: FnRef,
     link: Callbacks,
 }
 
 impl FunctionRef {
     /// Takes over one receipt of the function `id`.
-    pub fn new(id: String, link: Callbacks) -> Self {
-        Self(Arc::new(Held { id, link }))
+    pub fn new(id: FnRef, link: Callbacks) -> Self {
+        Self(Arc::new(FunctionHandle { id, link }))
     }
 
-    /// What it is called in the values that it stands in.
-    pub fn id(&self) -> &str {
+    /// Its name, which stands as text in the values that contain it.
+    pub fn id(&self) -> &FnRef {
         &self.0.id
     }
 
@@ -187,13 +222,41 @@ impl FunctionRef {
 
     /// Calls it. `depth` is that of the call it is made for, 0 when it is made for none.
     pub async fn call(&self, arguments: Vec<Value>, depth: u32) -> Result<Value, BindingError> {
-        let target = Target::Reference(self.0.id.clone());
+        let target = Target::Reference(self.0.id.to_string());
         self.0.link.request(target, Payload::Args(arguments), depth + 1, None).await
     }
 }
 
-impl Drop for Held {
+impl Drop for FunctionHandle {
     fn drop(&mut self) {
-        self.link.dropped_refs.0.lock().push(std::mem::take(&mut self.id));
+        self.link.dropped_refs.0.lock().push(self.id.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::handler;
+    use super::*;
+
+    #[test]
+    fn host_function_past_the_limit_is_unknown() {
+        let functions = HostFunctions::new(1);
+        let function = || handler(|_, _| async { Ok(Value::Null) });
+        assert_eq!(functions.export("a", function()), json!({"$fn": "h1", "name": "a"}));
+        assert_eq!(functions.export("b", function()), json!({"$fn": "h0", "name": "b"}));
+        assert!(functions.get(0).is_none());
+        functions.remove(1);
+        assert_eq!(functions.export("c", function())["$fn"], "h2");
+    }
+
+    #[test]
+    fn function_ref_is_released_under_its_name() {
+        let (requests_tx, _requests_rx) = mpsc::channel(1);
+        let link = Callbacks { requests_tx, dropped_refs: DroppedRefs::default() };
+        let client = FnRef::Client { connection: 1, id: "f7".to_owned() };
+        let function = FunctionRef::new(client.clone(), link.clone());
+        assert_eq!(function.id().to_string(), "1:f7");
+        drop(function);
+        assert_eq!(link.dropped_refs.take(), [client]);
     }
 }

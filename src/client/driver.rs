@@ -153,7 +153,7 @@ enum Event {
     Incoming(Result<Text, Ended>),
     Command(Command),
     Handled((Id, Outcome)),
-    GivenUp,
+    Released,
     Closing,
 }
 
@@ -187,7 +187,7 @@ impl Driver {
                 incoming = live.wire.next() => Event::Incoming(incoming),
                 Some(command) = self.commands_rx.recv(), if live.wire.has_room() => Event::Command(command),
                 Some(Ok(handled)) = live.running.join_next() => Event::Handled(handled),
-                () = imports.given_up() => Event::GivenUp,
+                () = imports.released() => Event::Released,
                 () = self.closing.cancelled() => Event::Closing,
             };
             match event {
@@ -195,7 +195,7 @@ impl Driver {
                 Event::Incoming(Err(ended)) => return ended,
                 Event::Command(command) => on_command(live, command),
                 Event::Handled((id, outcome)) => on_handled(live, &id, outcome),
-                Event::GivenUp => {
+                Event::Released => {
                     live.machine.dropped_refs().into_iter().for_each(|text| live.wire.push(text))
                 }
                 Event::Closing => return self.leave(live).await,

@@ -49,7 +49,7 @@ impl Clone for RemoteFunction {
 
 impl Drop for RemoteFunction {
     fn drop(&mut self) {
-        self.imports.let_go(&self.id);
+        self.imports.release(&self.id);
     }
 }
 

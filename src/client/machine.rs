@@ -270,10 +270,10 @@ impl<W> Machine<W> {
         text
     }
 
-    /// The notifications for what our handles gave up.
+    /// The notifications for what our handles released.
     pub(super) fn dropped_refs(&self) -> Vec<String> {
-        let given_up = self.imports.take_given_up();
-        given_up.iter().map(|release| encode_request(None, RELEASE_REF, release)).collect()
+        let released = self.imports.take_released();
+        released.iter().map(|release| encode_request(None, RELEASE_REF, release)).collect()
     }
 
     /// The connection is over: everybody who still waits.

@@ -1,7 +1,7 @@
 //! The other side of a command package: a program that serves bindings over its stdin and stdout.
 //!
 //! It speaks the same protocol as the server and uses the same machine, but has no sessions and runs no code: what a
-//! session would do is a table of calls at work and of functions given away. `eval` is a method that nobody knows here.
+//! session would do is a table of calls at work and of exported functions. `eval` is an unknown method here.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -22,10 +22,11 @@ use crate::binding::{
 use crate::limits::DURATION_MAX;
 use crate::package::{Package, PackageError};
 use crate::protocol::boundary::{SessionCommand, SessionEvent};
+use crate::protocol::fn_ref::FnRef;
+use crate::protocol::fn_values;
 use crate::protocol::methods::{PROTOCOL, Payload, Target, ValueResult};
 use crate::protocol::peer::{Effect, Peer};
 use crate::rpc::{ErrorObject, Id, Kind};
-use crate::schema::fn_refs;
 use crate::transport::{Frame, Outgoing, Transport, stdio};
 
 /// Longest message both ways, the same as the server's.
@@ -37,6 +38,9 @@ const CALLS_OPEN_MAX: usize = 1024;
 /// Texts that wait to be written: an answer and a call back for everything at work, so that reading never waits for a
 /// peer that does its part.
 const TEXTS_QUEUED_MAX: usize = 4 * CALLS_OPEN_MAX;
+
+/// The connection that the peer's functions belong to: there is only one.
+const PEER: u64 = 1;
 
 /// How long a call may take unless its limits say otherwise.
 const CALL_WAIT_DEFAULT: Duration = Duration::from_secs(30);
@@ -108,8 +112,6 @@ struct Host {
     scope: Arc<SessionScope>,
     link: Callbacks,
     host_functions: HostFunctions,
-    /// How often each of our functions was sent and not given back.
-    given: HashMap<String, u64>,
     running: JoinSet<Done>,
     /// Calls back that wait for their answers.
     waiting: HashMap<u64, oneshot::Sender<Result<Value, ErrorObject>>>,
@@ -131,7 +133,6 @@ impl Host {
             }),
             link: Callbacks { requests_tx, dropped_refs: DroppedRefs::default() },
             host_functions: HostFunctions::default(),
-            given: HashMap::new(),
             running: JoinSet::new(),
             waiting: HashMap::new(),
             calls: 0,
@@ -193,11 +194,15 @@ impl Host {
                     let _ = reply_tx.send(outcome.and_then(|text| read_value(&text)));
                 }
             }
-            SessionCommand::Release { reference, count } => self.give_back(&reference, count),
+            SessionCommand::Release { reference, count } => {
+                if let Some(number) = handler_number(&reference) {
+                    self.host_functions.release(number, count);
+                }
+            }
         }
     }
 
-    /// Begins a call of a binding or of a function that was given away.
+    /// Begins a call of a binding or of an exported function.
     fn start(&mut self, request: &Id, target: Target, payload: Payload) -> Result<(), ErrorObject> {
         tags::check_payload(&payload)?;
         let request = request.clone();
@@ -205,6 +210,7 @@ impl Host {
             (Target::Binding(name), Payload::Input(input)) => {
                 let unknown = || ErrorObject::new(Kind::UnknownBinding, format!("no binding {name}"));
                 let binding = Arc::clone(self.registry.get(&name).ok_or_else(unknown)?);
+                let input = fn_values::scope_to_connection(input, PEER);
                 let call = self.call(binding.timeout, &input);
                 self.running.spawn(run_binding(request, binding, input, call));
             }
@@ -217,10 +223,9 @@ impl Host {
                     Payload::Args(arguments) => arguments,
                 };
                 let unknown = || ErrorObject::new(Kind::UnknownRef, format!("no function {id}"));
-                let number = native_number(&id).filter(|_| self.given.contains_key(&id));
-                let function =
-                    number.and_then(|number| self.host_functions.get(number)).ok_or_else(unknown)?;
-                let arguments = Value::Array(arguments);
+                let number = handler_number(&id).ok_or_else(unknown)?;
+                let function = self.host_functions.get_sent(number).ok_or_else(unknown)?;
+                let arguments = fn_values::scope_to_connection(Value::Array(arguments), PEER);
                 let call = self.call(None, &arguments);
                 let (host_functions, functions) = (call.host_functions.clone(), call.functions.clone());
                 let work = AssertUnwindSafe(async move { function.call(arguments, call).await });
@@ -246,7 +251,7 @@ impl Host {
             script_call: None,
             link: self.link.clone(),
             host_functions: self.host_functions.clone(),
-            functions: fn_refs::ids(input).into_iter().map(hold).collect(),
+            functions: fn_values::names(input).into_iter().map(hold).collect(),
         }
     }
 
@@ -256,7 +261,7 @@ impl Host {
 
     async fn answer(&mut self, request: Id, outcome: Result<Value, ErrorObject>) {
         let outcome: Result<Box<RawValue>, ErrorObject> = outcome.and_then(|value| {
-            self.note_given(&value);
+            self.count_sent(&value);
             to_raw_value(&ValueResult { value })
                 .map_err(|error| ErrorObject::new(Kind::Internal, error.to_string()))
         });
@@ -270,9 +275,14 @@ impl Host {
     /// A handler calls the peer back.
     async fn on_request(&mut self, request: CallbackRequest) {
         let CallbackRequest { target, payload, reply_tx, .. } = request;
+        let target = match to_peer(target) {
+            Ok(target) => target,
+            // A handler that was cancelled does not want to know.
+            Err(error) => return drop(reply_tx.send(Err(error))),
+        };
         match &payload {
-            Payload::Input(input) => self.note_given(input),
-            Payload::Args(arguments) => arguments.iter().for_each(|argument| self.note_given(argument)),
+            Payload::Input(input) => self.count_sent(input),
+            Payload::Args(arguments) => arguments.iter().for_each(|argument| self.count_sent(argument)),
         }
         self.calls += 1;
         let call = self.calls;
@@ -289,30 +299,17 @@ impl Host {
         }
     }
 
-    fn note_given(&mut self, value: &Value) {
-        for id in fn_refs::ids(value) {
-            if native_number(&id).is_some() {
-                *self.given.entry(id).or_default() += 1;
-            }
-        }
-    }
-
-    fn give_back(&mut self, reference: &str, count: u64) {
-        let Some(given) = self.given.get_mut(reference) else {
-            return;
-        };
-        *given = given.saturating_sub(count);
-        if *given == 0 {
-            self.given.remove(reference);
-            if let Some(number) = native_number(reference) {
-                self.host_functions.remove(number);
-            }
-        }
+    /// A value goes out: each of our functions in it is sent once more.
+    fn count_sent(&self, value: &Value) {
+        fn_values::visit_ids(value, &mut |id| {
+            handler_number(id).into_iter().for_each(|number| self.host_functions.count_sent(number));
+        });
     }
 
     /// Tells the peer which of its functions no handler holds any more.
     async fn release_dropped(&mut self) {
-        for reference in self.link.dropped_refs.take() {
+        for function in self.link.dropped_refs.take() {
+            let Some(reference) = function.client_id(PEER).map(str::to_owned) else { continue };
             let effect = self.peer.on_event(SessionEvent::Release { reference, count: 1 });
             if let Some(Effect::Send(text)) = effect {
                 drop(self.texts_tx.send(text).await);
@@ -327,12 +324,12 @@ async fn run_binding(request: Id, binding: Arc<Binding>, input: Value, call: Cal
     (request, outcome.map(|value| own_all(value, &functions, &host_functions)))
 }
 
-/// A function of the peer that goes back to it becomes one of ours: references belong to whoever sends them.
+/// A function of the peer that goes back to it becomes one of ours: references belong to their sender.
 fn own_all(mut value: Value, functions: &[FunctionRef], host_functions: &HostFunctions) -> Value {
-    fn_refs::replace(&mut value, &mut |place| {
-        let id = fn_refs::id_at(place)?;
-        let function = functions.iter().find(|function| function.id() == id)?.clone();
-        let name = place.get("name").and_then(Value::as_str).unwrap_or_default();
+    fn_values::replace(&mut value, &mut |passed| {
+        let id = FnRef::parse_or_unknown(fn_values::id_of(passed)?);
+        let function = functions.iter().find(|function| *function.id() == id)?.clone();
+        let name = passed.get("name").and_then(Value::as_str).unwrap_or_default();
         let pass_on = handler(move |arguments, call: Call| {
             let function = function.clone();
             async move {
@@ -348,13 +345,28 @@ fn own_all(mut value: Value, functions: &[FunctionRef], host_functions: &HostFun
     value
 }
 
-fn native_number(reference: &str) -> Option<u64> {
-    reference.strip_prefix("native:")?.parse().ok()
+fn handler_number(reference: &str) -> Option<u64> {
+    match reference.parse() {
+        Ok(FnRef::Handler(number)) => Some(number),
+        Ok(FnRef::Script(_) | FnRef::Client { .. }) | Err(_) => None,
+    }
+}
+
+/// What a handler calls, as the peer names it.
+fn to_peer(target: Target) -> Result<Target, ErrorObject> {
+    match target {
+        Target::Binding(name) => Ok(Target::Binding(name)),
+        Target::Reference(text) => match FnRef::parse_or_unknown(&text).client_id(PEER) {
+            Some(id) => Ok(Target::Reference(id.to_owned())),
+            None => Err(ErrorObject::new(Kind::UnknownRef, format!("no function {text}"))),
+        },
+    }
 }
 
 fn read_value(text: &RawValue) -> Result<Value, ErrorObject> {
     let value = serde_json::from_str(text.get());
-    tags::check_answer(value.map_err(|error| ErrorObject::new(Kind::InvalidOutput, error.to_string()))?)
+    let value = value.map_err(|error| ErrorObject::new(Kind::InvalidOutput, error.to_string()))?;
+    Ok(fn_values::scope_to_connection(tags::check_answer(value)?, PEER))
 }
 
 #[cfg(test)]

@@ -5,8 +5,11 @@
 
 pub mod boundary;
 pub mod declaration;
+pub mod fn_ref;
+pub(crate) mod fn_values;
 pub mod methods;
 pub mod names;
 pub mod peer;
 pub mod plain;
+pub mod references;
 pub mod shape;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::protocol::declaration::pointer_to;
+use crate::protocol::fn_values;
 
 use super::{Schema, SchemaError, SchemaSource, SchemaWarning};
 
@@ -81,7 +82,7 @@ impl FunctionParam {
     /// The reference that stands at this place of a value.
     pub fn reference<'a>(&self, value: &'a Value) -> Option<&'a str> {
         let place = self.path.iter().try_fold(value, |value, key| value.get(key))?;
-        super::fn_refs::id_at(place)
+        fn_values::id_of(place)
     }
 }
 

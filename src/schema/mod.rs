@@ -12,7 +12,6 @@ mod budget;
 mod cost;
 mod extent;
 mod failure;
-pub(crate) mod fn_refs;
 mod functions;
 mod pattern;
 pub mod reference;

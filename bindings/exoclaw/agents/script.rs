@@ -198,6 +198,7 @@ mod tests {
     use crate::binding::{Callbacks, DroppedRefs};
     use crate::bindings::exoclaw::wire::Usage;
     use crate::bindings::testing::call_of;
+    use crate::protocol::fn_ref::FnRef;
 
     #[test]
     fn events_are_read_by_name_and_data() {
@@ -212,7 +213,8 @@ mod tests {
         let (agents, call) = (ScriptAgents::default(), call_of("ada"));
         let (requests_tx, alive_rx) = mpsc::channel(1);
         let link = Callbacks { requests_tx, dropped_refs: DroppedRefs::default() };
-        let register = |id: &str| agents.register(id, FunctionRef::new(id.to_owned(), link.clone()), &call);
+        let register =
+            |id: &str| agents.register(id, FunctionRef::new(FnRef::Script(1), link.clone()), &call);
         for number in 0..SCRIPT_AGENTS_MAX {
             register(&number.to_string()).unwrap();
         }

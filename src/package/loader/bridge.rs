@@ -1,19 +1,20 @@
 //! Functions that cross between a session and an executable, each of which has its own references.
 //!
 //! A function of the script is exported to the executable as a closure that calls it, and the other way round. Either
-//! is kept by the side that received it and goes when that side gives it up, so nothing is counted twice here.
+//! is kept by the side that received it and ends when that side releases it, so nothing is counted twice here.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use futures_util::future::BoxFuture;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::binding::{
     BindingError, Call, Callbacks, FunctionRef, HostFunctions, NativeFunction, handler, tags,
 };
 use crate::client::{Client, ClientError, RemoteFunction};
+use crate::protocol::fn_ref::FnRef;
+use crate::protocol::fn_values;
 use crate::rpc::{ErrorObject, Kind};
-use crate::schema::fn_refs;
 
 /// Both ends of one call.
 #[derive(Clone)]
@@ -43,16 +44,18 @@ impl Bridge {
         functions: Vec<FunctionRef>,
     ) -> BoxFuture<'_, Result<Value, BindingError>> {
         Box::pin(async move {
-            let mut exported = HashMap::new();
+            let mut exported = BTreeMap::new();
             for function in functions {
                 if exported.contains_key(function.id()) {
                     continue;
                 }
                 let name = name_of(&value, function.id()).unwrap_or_default();
-                let id = function.id().to_owned();
+                let id = function.id().clone();
                 exported.insert(id, self.export(&name, function).await?);
             }
-            fn_refs::replace(&mut value, &mut |place| exported.get(fn_refs::id_at(place)?).cloned());
+            fn_values::replace(&mut value, &mut |function| {
+                exported.get(&FnRef::parse_or_unknown(fn_values::id_of(function)?)).cloned()
+            });
             Ok(value)
         })
     }
@@ -83,8 +86,11 @@ impl Bridge {
 
     /// A value of the executable, with its functions made callable for the session.
     fn to_script(&self, mut value: Value) -> Value {
-        fn_refs::replace(&mut value, &mut |place| {
-            let remote = self.client.function(place)?;
+        fn_values::replace(&mut value, &mut |function| {
+            let Some(remote) = self.client.function(function) else {
+                // Past the limit of live references. The executable's id would name another function in the session.
+                return Some(json!({"$fn": FnRef::unknown(fn_values::id_of(function)?).to_string()}));
+            };
             let name = remote.name().unwrap_or_default().to_owned();
             Some(self.host_functions.export(&name, self.native(remote)))
         });
@@ -129,17 +135,17 @@ fn failure(error: ClientError) -> BindingError {
     BindingError::of_kind(kind, error.to_string())
 }
 
-/// The functions in a value that the session handed over, one receipt each.
+/// The functions in a value that the session sent, one receipt each.
 fn received(value: &Value, link: &Callbacks) -> Vec<FunctionRef> {
     let hold = |id| FunctionRef::new(id, link.clone());
-    fn_refs::ids(value).into_iter().map(hold).collect()
+    fn_values::names(value).into_iter().map(hold).collect()
 }
 
-fn name_of(value: &Value, id: &str) -> Option<String> {
-    let mut name = None;
-    fn_refs::visit(value, &mut |place| {
-        if fn_refs::id_at(place) == Some(id) {
-            name = place.get("name").and_then(Value::as_str).map(str::to_owned);
+fn name_of(value: &Value, id: &FnRef) -> Option<String> {
+    let (id, mut name) = (id.to_string(), None);
+    fn_values::visit(value, &mut |function| {
+        if fn_values::id_of(function) == Some(&id) {
+            name = function.get("name").and_then(Value::as_str).map(str::to_owned);
         }
     });
     name
@@ -148,6 +154,23 @@ fn name_of(value: &Value, id: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::binding::DroppedRefs;
+    use crate::package::Package;
+    use crate::package::stdio::serve_over;
+    use crate::transport::pair;
+    use tokio::sync::mpsc;
+
+    #[tokio::test]
+    async fn function_not_received_is_unknown_in_the_session() {
+        let (ours, theirs) = pair(16);
+        tokio::spawn(serve_over(theirs, Package::new("empty")));
+        let client = Client::builder().connect_transport(ours).await.unwrap();
+        let (requests_tx, _requests_rx) = mpsc::channel(1);
+        let link = Callbacks { requests_tx, dropped_refs: DroppedRefs::default() };
+        let bridge = Bridge { client, link, host_functions: HostFunctions::default(), depth: 0 };
+        let function = bridge.accept(Ok(json!({"$fn": "h1", "name": "x"}))).unwrap();
+        assert_eq!(function, json!({"$fn": "0:h1"}));
+    }
 
     #[test]
     fn the_end_of_a_connection_is_the_peer_gone_and_an_answer_stays_itself() {

@@ -90,6 +90,54 @@ async fn functions_travel_both_ways_and_end_when_given_up() {
     assert!(client.function(&answer["own"]).is_none());
 }
 
+/// The next text that the host sends.
+async fn read_json(
+    frames: &mut (impl futures_util::Stream<Item = Result<Frame, crate::transport::TransportError>> + Unpin),
+) -> Value {
+    match frames.next().await {
+        Some(Ok(Frame::Text(text))) => serde_json::from_str(&text).unwrap(),
+        other => panic!("expected a text, got {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn peer_ids_that_look_like_ours_name_the_peers_functions() {
+    let (ours, theirs) = pair(16);
+    tokio::spawn(serve_over(theirs, package()));
+    let (mut sink, mut frames) = ours.split();
+    let mut send = async |message: Value| sink.send(Outgoing::Text(message.to_string())).await.unwrap();
+    let invoke =
+        |id: u64, params: Value| json!({"jsonrpc": "2.0", "id": id, "method": "invoke", "params": params});
+    send(json!({"jsonrpc": "2.0", "id": 1, "method": "handshake", "params": {"protocol": PROTOCOL}})).await;
+    read_json(&mut frames).await;
+    send(invoke(2, json!({"binding": "echo", "input": {"back": {"$fn": "h1"}}}))).await;
+    let called = read_json(&mut frames).await;
+    assert_eq!(called["params"], json!({"ref": "h1", "args": ["hi"]}));
+    // The host has not sent a function of its own yet.
+    send(invoke(3, json!({"ref": "h1", "args": []}))).await;
+    assert_eq!(read_json(&mut frames).await["error"]["data"]["kind"], "UnknownRef");
+    for value in [json!("said"), json!({"$fn": "h2"})] {
+        let id =
+            if value == "said" { called["id"].clone() } else { read_json(&mut frames).await["id"].clone() };
+        send(json!({"jsonrpc": "2.0", "id": id, "result": {"value": value}})).await;
+    }
+    let answer = read_json(&mut frames).await;
+    let value = &answer["result"]["value"];
+    assert_eq!(
+        (&answer["id"], &value["own"]["$fn"], &value["back"]["$fn"]),
+        (&json!(2), &json!("h1"), &json!("h2"))
+    );
+    assert_eq!(value["asked"], json!({"$fn": "1:h2"}), "a function of an answer is not one of ours");
+    send(invoke(4, json!({"ref": "h1", "args": [7]}))).await;
+    assert_eq!(read_json(&mut frames).await["result"]["value"], json!([7, 7]));
+    send(json!({"jsonrpc": "2.0", "method": "release_ref", "params": {"ref": "h1", "count": 1}})).await;
+    send(invoke(5, json!({"ref": "h1", "args": [7]}))).await;
+    assert_eq!(read_json(&mut frames).await["error"]["data"]["kind"], "UnknownRef");
+    // Passed back, the peer's own function was kept by ours until now.
+    send(json!({"jsonrpc": "2.0", "method": "release_ref", "params": {"ref": "h2", "count": 1}})).await;
+    assert_eq!(read_json(&mut frames).await["params"]["ref"], "h1");
+}
+
 #[tokio::test]
 async fn a_package_is_made_of_the_configuration_or_refused_with_the_reason() {
     let built = |config: Value| async move {

@@ -22,6 +22,7 @@ use super::total::Share;
 use super::value::Encoded;
 use crate::binding::Registry;
 use crate::limits::Limits;
+use crate::protocol::fn_ref::FnRef;
 use crate::rpc::{ErrorObject, Kind};
 
 pub(crate) use start::{Arguments, Started};
@@ -46,7 +47,7 @@ pub(crate) struct Watched {
     pub(crate) promise: Root,
     pub(crate) name: String,
     pub(crate) positions: Positions,
-    /// For whom functions in the value are handed out.
+    /// To whom functions in the value are exported.
     pub(crate) holder: RefHolder,
 }
 
@@ -71,7 +72,7 @@ pub(crate) struct Settled {
     pub(crate) owner: ChargedTo,
     pub(crate) outcome: Result<Encoded, ErrorObject>,
     /// The functions in the value that a handler now holds.
-    pub(crate) handed: Vec<String>,
+    pub(crate) exported: Vec<FnRef>,
 }
 
 /// The code of an eval and what belongs to it.

@@ -73,7 +73,7 @@ impl Engine {
                 Err(self.failure(ctx, error, &watched.map()))
             }
         };
-        Look::Over(Settled { owner: watched.owner, outcome, handed: Vec::new() })
+        Look::Over(Settled { owner: watched.owner, outcome, exported: Vec::new() })
     }
 
     /// The end of something that gave this value. The client gets it as text, a handler as a tree.
@@ -84,17 +84,17 @@ impl Engine {
         value: &JsValue<'js>,
         holder: RefHolder,
     ) -> Settled {
-        let (guest, mut handed) = (&self.guest, Vec::new());
+        let (guest, mut exported) = (&self.guest, Vec::new());
         let encoded = match (owner, holder) {
             (ChargedTo::Eval(_), _) | (ChargedTo::Invocation(_), RefHolder::Client) => {
-                guest.encode::<Text>(ctx, value, holder, &mut handed).map(Encoded::Text)
+                guest.encode::<Text>(ctx, value, holder, &mut exported).map(Encoded::Text)
             }
             (ChargedTo::Invocation(_), RefHolder::Handler) | (ChargedTo::Background, _) => {
-                guest.encode::<Tree>(ctx, value, holder, &mut handed).map(Encoded::Tree)
+                guest.encode::<Tree>(ctx, value, holder, &mut exported).map(Encoded::Tree)
             }
         };
         let outcome = encoded.map_err(|error| encode_failure(&error, &guest.limits));
-        Settled { owner, outcome, handed }
+        Settled { owner, outcome, exported }
     }
 
     /// A promise of `{value}`, which is what an eval gives.

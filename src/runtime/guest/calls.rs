@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::super::total::Claim;
 use super::{ChargedTo, ValueSource};
+use crate::protocol::fn_ref::FnRef;
 use crate::protocol::methods::Payload;
 use crate::rpc::ErrorObject;
 
@@ -19,7 +20,7 @@ pub(crate) enum CallTarget {
     /// A binding of the client.
     Client(String),
     /// A function of the client or of a handler.
-    Import(String),
+    Import(FnRef),
 }
 
 /// What a call gave.
@@ -45,7 +46,7 @@ pub(crate) struct CallRequest {
     pub(crate) payload: Payload,
     pub(crate) owner: ChargedTo,
     /// The functions in the payload that a handler now holds.
-    pub(crate) functions: Vec<String>,
+    pub(crate) functions: Vec<FnRef>,
 }
 
 /// The two ends of a promise.

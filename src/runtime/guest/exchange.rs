@@ -1,48 +1,44 @@
-//! Values between the script and those outside: functions get their references on the way out and are made on the
+//! Values between the script and its client or handlers: functions get their names on the way out and are made on the
 //! way in.
 
 use std::sync::Arc;
 
-use rquickjs::{Ctx, Exception, Function, Value as JsValue};
+use rquickjs::{Ctx, Function, Value as JsValue};
 use serde_json::{Map, Value};
 
 use super::super::value::{DecodeError, Decoder, EncodeError, Encoder, Fault, Form, Kit};
-use super::{Callable, Guest, RefHolder, ValueSource, kit_function};
+use super::{Callable, Guest, RefHolder, Root, ValueSource, kit_function};
+use crate::protocol::fn_ref::FnRef;
 use crate::rpc::Kind;
 use crate::schema::FunctionSchemas;
 use crate::schema::SchemaSource;
 
-/// The number in the reference of a function of the script, `f7` or `host:7`.
-pub(crate) fn function_number(reference: &str) -> Option<u64> {
-    reference.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().ok()
-}
-
 impl Guest {
-    /// Walks a value of the script; functions in it go to `holder`, and are listed in `handed`.
+    /// Walks a value of the script; functions in it are exported to `holder`, and are listed in `exported`.
     pub(crate) fn encode<'js, F: Form>(
         &self,
         ctx: &Ctx<'js>,
         value: &JsValue<'js>,
         holder: RefHolder,
-        handed: &mut Vec<String>,
+        exported: &mut Vec<FnRef>,
     ) -> Result<F::Whole, EncodeError> {
         let kit = |name: &str| kit_function(&self.kit(ctx)?, name);
-        let mut export = |function| self.export(ctx, &kit, function, holder, handed);
+        let mut export = |function| self.export(ctx, &kit, function, holder, exported);
         let encoded = Encoder::<F>::new(ctx, &kit, &mut export, &self.limits).top(value);
         if encoded.is_err() {
-            self.take_back(holder, handed);
+            self.take_back(holder, exported);
         }
         encoded
     }
 
-    /// Hands a function out: its reference and its name.
+    /// Exports a function; returns its reference and its name.
     fn export<'js>(
         &self,
         ctx: &Ctx<'js>,
         kit: &Kit<'_, 'js>,
         function: Function<'js>,
         holder: RefHolder,
-        handed: &mut Vec<String>,
+        exported: &mut Vec<FnRef>,
     ) -> Result<(String, String), EncodeError> {
         let unusable = |error: rquickjs::Error| {
             let is_stopped = error.is_exception() && ctx.catch().is_uncatchable_error();
@@ -62,20 +58,17 @@ impl Guest {
         let callable = Callable::Script(number, self.roots.hold(ctx, function).map_err(unusable)?);
         let id = self.functions.borrow_mut().export(holder, callable);
         let id = id.ok_or_else(|| EncodeError::new(Fault::TooManyRefs))?;
-        let id = match holder {
-            RefHolder::Client => format!("f{id}"),
-            RefHolder::Handler => format!("host:{id}"),
-        };
-        handed.push(id.clone());
-        Ok((id, name))
+        let id = FnRef::Script(id);
+        let text = id.to_string();
+        exported.push(id);
+        Ok((text, name))
     }
 
-    /// What was handed out in a value that is not sent after all.
-    fn take_back(&self, holder: RefHolder, handed: &mut Vec<String>) {
-        for id in handed.drain(..) {
-            let number = function_number(&id).unwrap_or_default();
-            let gone = self.functions.borrow_mut().release(holder, number, 1);
-            drop(gone);
+    /// Releases what was exported in a value that is not sent after all.
+    fn take_back(&self, holder: RefHolder, exported: &mut Vec<FnRef>) {
+        for id in exported.drain(..).filter_map(|function| function.script_number()) {
+            let released = self.functions.borrow_mut().release(holder, id, 1);
+            drop(released);
         }
     }
 
@@ -117,66 +110,76 @@ impl Guest {
     ) -> R {
         let kit = |name: &str| kit_function(&self.kit(ctx)?, name);
         let mut import = |id: &str, name: &str, fields: &Map<String, Value>| {
-            let key = self.import_key(source, id);
-            if source == ValueSource::Client {
-                self.note_schemas(&key, fields)?;
-            }
-            self.import(ctx, &kit, source, (&key, name)).map_err(|error| {
-                if error.is_exception() {
-                    ctx.catch();
+            let key = match source {
+                ValueSource::Handler => FnRef::parse_or_unknown(id),
+                ValueSource::Client => FnRef::Client { connection: self.attachment.get(), id: id.to_owned() },
+            };
+            match self.own_function(&key) {
+                Some(function) => function.get(ctx).map_err(|_| too_many_refs()),
+                None => {
+                    let declared = (source == ValueSource::Client).then_some(fields);
+                    self.import(ctx, &kit, (key, name), declared)
                 }
-                let message = "too many live function references".to_owned();
-                DecodeError { message, path: String::new(), kind: Some(Kind::TooManyRefs) }
-            })
+            }
         };
         let mut decoder =
             Decoder { ctx, kit: &kit, import: &mut import, depth_left: self.limits.value_depth_max };
         build(&mut decoder)
     }
 
-    fn import_key(&self, source: ValueSource, id: &str) -> String {
-        match source {
-            ValueSource::Handler => id.to_owned(),
-            ValueSource::Client => format!("{}:{id}", self.attachment.get()),
+    /// The function of the script that a handler was given and now passes back.
+    fn own_function(&self, key: &FnRef) -> Option<Root> {
+        match self.functions.borrow().get(RefHolder::Handler, key.script_number()?) {
+            Some(Callable::Script(_, function)) => Some(function),
+            Some(Callable::Handler(_) | Callable::Import(_)) | None => None,
         }
     }
 
-    /// A reference may say what it takes and gives; calls of it are checked. What it said first stays, so that a
-    /// reference that is sent often is compiled once.
-    fn note_schemas(&self, key: &str, fields: &Map<String, Value>) -> Result<(), DecodeError> {
-        if self.import_schemas.borrow().contains_key(key) {
-            return Ok(());
-        }
-        let budget = self.schema_budget.borrow();
-        let schemas = FunctionSchemas::compile(fields, SchemaSource::Client(&budget))
-            .map_err(|error| DecodeError { message: error.message, path: error.path, kind: None })?;
-        if !schemas.is_empty() {
-            self.import_schemas.borrow_mut().insert(key.to_owned(), Arc::new(schemas));
-        }
-        Ok(())
-    }
-
+    /// Makes a function of one that is received, and counts it. A refused one leaves nothing behind.
     fn import<'js>(
         &self,
         ctx: &Ctx<'js>,
         kit: &Kit<'_, 'js>,
-        source: ValueSource,
-        (key, name): (&str, &str),
-    ) -> rquickjs::Result<Function<'js>> {
-        if source == ValueSource::Handler
-            && let Some(number) = key.strip_prefix("host:").and_then(|number| number.parse().ok())
-            && let Some(Callable::Script(_, function)) =
-                self.functions.borrow().get(RefHolder::Handler, number)
-        {
-            return function.get(ctx);
+        (key, name): (FnRef, &str),
+        declared: Option<&Map<String, Value>>,
+    ) -> Result<Function<'js>, DecodeError> {
+        if !self.imports.borrow().has_room_for(&key) {
+            return Err(too_many_refs());
         }
+        let compiled = declared.map(|fields| self.compile_schemas(&key, fields)).transpose()?.flatten();
+        let text = key.to_string();
+        if let Some(schemas) = self.imports.borrow_mut().receive(key)
+            && compiled.is_some()
         {
-            let mut imports = self.imports.borrow_mut();
-            if imports.len() >= self.limits.references_max && !imports.contains_key(key) {
-                return Err(Exception::throw_range(ctx, "too many live function references"));
+            *schemas = compiled;
+        }
+        let imported = kit("importFunction").and_then(|import| import.call((text, name)));
+        imported.map_err(|error| {
+            if error.is_exception() {
+                ctx.catch();
             }
-            *imports.entry(key.to_owned()).or_default() += 1;
-        }
-        kit("importFunction")?.call((key, name))
+            too_many_refs()
+        })
     }
+
+    /// A function of the client may declare what it takes and returns; calls of it are checked. What it declared first
+    /// stays, so that a function that is sent often is compiled once.
+    fn compile_schemas(
+        &self,
+        key: &FnRef,
+        fields: &Map<String, Value>,
+    ) -> Result<Option<Arc<FunctionSchemas>>, DecodeError> {
+        if self.imports.borrow().get(key).is_some_and(Option::is_some) {
+            return Ok(None);
+        }
+        let budget = self.schema_budget.borrow();
+        let schemas = FunctionSchemas::compile(fields, SchemaSource::Client(&budget))
+            .map_err(|error| DecodeError { message: error.message, path: error.path, kind: None })?;
+        Ok((!schemas.is_empty()).then(|| Arc::new(schemas)))
+    }
+}
+
+fn too_many_refs() -> DecodeError {
+    let message = "too many live function references".to_owned();
+    DecodeError { message, path: String::new(), kind: Some(Kind::TooManyRefs) }
 }

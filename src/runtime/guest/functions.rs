@@ -1,14 +1,17 @@
-//! Functions that somebody outside the script may call: the client by reference, a handler by handle.
+//! Functions that can be called from outside the script: by the client by reference, by a handler by handle.
 //!
-//! The same function sent again to the same holder keeps its id, and each sending counts one. Ids are never reused:
-//! a function whose count fell to zero gets a new one when it is sent again.
+//! Client and handlers have a table each, so that neither can call or release what the other holds. Their ids are of one
+//! number space: a name such as `f7` means one function only.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::roots::Root;
+use crate::protocol::fn_ref::FnRef;
+use crate::protocol::references::Exports;
+use crate::schema::FunctionSchemas;
 
 /// Who holds a function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RefHolder {
     /// The client, until its connection ends.
     Client,
@@ -21,126 +24,119 @@ pub(crate) enum RefHolder {
 pub(crate) enum Callable {
     /// A function of the script; the number is the prelude's name for it.
     Script(u64, Root),
-    /// A function that a handler gave away.
+    /// A function that a handler exported.
     Handler(u64),
     /// A function of the client that travels back to it.
-    Import(String),
+    Import(FnRef),
 }
 
 /// One callable is the same as another when its identity is.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Identity {
     Script(u64),
-    Handler(u64),
-    Import(String),
+    Other(FnRef),
 }
 
 impl Callable {
     fn identity(&self) -> Identity {
         match self {
             Self::Script(number, _) => Identity::Script(*number),
-            Self::Handler(number) => Identity::Handler(*number),
-            Self::Import(key) => Identity::Import(key.clone()),
+            Self::Handler(number) => Identity::Other(FnRef::Handler(*number)),
+            Self::Import(name) => Identity::Other(name.clone()),
         }
     }
 }
 
-struct Entry {
+struct Export {
     callable: Callable,
-    holder: RefHolder,
-    count: u64,
+    /// What its receiver declared that it takes and returns.
+    schemas: Option<Arc<FunctionSchemas>>,
 }
 
 /// All functions held outside.
 pub(crate) struct Functions {
-    next: u64,
-    entries: HashMap<u64, Entry>,
-    ids: HashMap<(RefHolder, Identity), u64>,
-    held_by_client: usize,
-    each_max: usize,
+    client: Exports<Export, Identity>,
+    handlers: Exports<Export, Identity>,
 }
 
 impl Functions {
     /// Room for `each_max` functions a holder.
     pub(crate) fn new(each_max: usize) -> Self {
-        Self { next: 1, entries: HashMap::new(), ids: HashMap::new(), held_by_client: 0, each_max }
+        Self { client: Exports::new(each_max), handlers: Exports::new(each_max) }
     }
 
-    /// Counts one sending of a function; gives its id, or `None` when the holder has too many.
+    /// Counts one sending of a function; returns its id, or `None` when the holder has too many.
     pub(crate) fn export(&mut self, holder: RefHolder, callable: Callable) -> Option<u64> {
-        let key = (holder, callable.identity());
-        if let Some(id) = self.ids.get(&key)
-            && let Some(entry) = self.entries.get_mut(id)
-        {
-            entry.count += 1;
-            return Some(*id);
-        }
-        if self.held_by(holder) >= self.each_max {
-            return None;
-        }
-        let id = self.next;
-        self.next += 1;
-        self.ids.insert(key, id);
-        self.entries.insert(id, Entry { callable, holder, count: 1 });
-        self.held_by_client += usize::from(holder == RefHolder::Client);
-        Some(id)
+        let next_id = self.next_id();
+        let table = self.table_mut(holder);
+        table.skip_ids_below(next_id);
+        table.export(callable.identity(), Export { callable, schemas: None })
     }
 
     /// The function of that id, if that holder has it.
     pub(crate) fn get(&self, holder: RefHolder, id: u64) -> Option<Callable> {
-        self.entries.get(&id).filter(|entry| entry.holder == holder).map(|entry| entry.callable.clone())
+        self.table(holder).get(id).map(|export| export.callable.clone())
     }
 
-    /// Whether the function of that id is still held.
-    pub(crate) fn holds(&self, id: u64) -> bool {
-        self.entries.contains_key(&id)
+    /// What the function of that id is to take and return.
+    pub(crate) fn schemas(&self, holder: RefHolder, id: u64) -> Option<Arc<FunctionSchemas>> {
+        self.table(holder).get(id)?.schemas.clone()
     }
 
-    /// Gives back `count` sendings; what is then held by nobody is returned, to be dropped by the caller.
-    pub(crate) fn release(&mut self, holder: RefHolder, id: u64, count: u64) -> Option<Callable> {
-        let entry = self.entries.get_mut(&id).filter(|entry| entry.holder == holder)?;
-        entry.count = entry.count.saturating_sub(count);
-        if entry.count > 0 {
-            return None;
+    /// Notes what the function of that id is to take and return.
+    pub(crate) fn set_schemas(&mut self, holder: RefHolder, id: u64, schemas: &Arc<FunctionSchemas>) {
+        if let Some(export) = self.table_mut(holder).get_mut(id) {
+            export.schemas = Some(Arc::clone(schemas));
         }
-        let entry = self.entries.remove(&id)?;
-        self.held_by_client -= usize::from(holder == RefHolder::Client);
-        self.ids.remove(&(holder, entry.callable.identity()));
-        Some(entry.callable)
     }
 
-    /// The connection is over: all that the client held, to be dropped by the caller.
+    /// Releases `count` sendings; returns the function when none is left, to be dropped by the caller.
+    pub(crate) fn release(&mut self, holder: RefHolder, id: u64, count: u64) -> Option<Callable> {
+        self.table_mut(holder).release(id, count).map(|export| export.callable)
+    }
+
+    /// Ends all functions of a holder; the caller drops them.
     pub(crate) fn take_all_of(&mut self, holder: RefHolder) -> Vec<Callable> {
-        self.ids.retain(|(known, _), _| *known != holder);
-        self.held_by_client -= if holder == RefHolder::Client { self.held_by_client } else { 0 };
-        let ids: Vec<u64> =
-            self.entries.iter().filter(|(_, entry)| entry.holder == holder).map(|(id, _)| *id).collect();
-        ids.iter().filter_map(|id| self.entries.remove(id)).map(|entry| entry.callable).collect()
+        self.table_mut(holder).drain().map(|export| export.callable).collect()
     }
 
-    /// Whether anybody outside could call into the script.
+    /// Whether the script cannot be called from outside.
     pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.client.is_empty() && self.handlers.is_empty()
     }
 
     /// How many a holder has.
     pub(crate) fn held_by(&self, holder: RefHolder) -> usize {
-        match holder {
-            RefHolder::Client => self.held_by_client,
-            RefHolder::Handler => self.entries.len() - self.held_by_client,
-        }
+        self.table(holder).len()
     }
 
     /// Goes on with the ids where another table stopped, so that none is used twice.
     pub(crate) fn go_on_from(&mut self, other: &Self) {
-        self.next = self.next.max(other.next);
+        self.client.skip_ids_below(other.next_id());
     }
 
     /// Drops everything.
     pub(crate) fn clear(&mut self) {
-        self.entries.clear();
-        self.ids.clear();
-        self.held_by_client = 0;
+        drop(self.client.drain());
+        drop(self.handlers.drain());
+    }
+
+    fn next_id(&self) -> u64 {
+        self.client.next_id().max(self.handlers.next_id())
+    }
+
+    fn table(&self, holder: RefHolder) -> &Exports<Export, Identity> {
+        match holder {
+            RefHolder::Client => &self.client,
+            RefHolder::Handler => &self.handlers,
+        }
+    }
+
+    fn table_mut(&mut self, holder: RefHolder) -> &mut Exports<Export, Identity> {
+        match holder {
+            RefHolder::Client => &mut self.client,
+            RefHolder::Handler => &mut self.handlers,
+        }
     }
 }
 
@@ -149,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sending_again_keeps_the_id_and_each_sending_counts() {
+    fn function_sent_again_keeps_its_id_and_each_sending_counts() {
         let mut functions = Functions::new(2);
         assert_eq!(functions.export(RefHolder::Client, Callable::Handler(7)), Some(1));
         assert_eq!(functions.export(RefHolder::Client, Callable::Handler(7)), Some(1));
@@ -173,10 +169,23 @@ mod tests {
     }
 
     #[test]
-    fn releasing_too_much_or_the_unknown_is_harmless() {
+    fn release_of_too_much_or_the_unknown_is_harmless() {
         let mut functions = Functions::new(1);
         assert!(functions.release(RefHolder::Client, 9, 1).is_none());
         functions.export(RefHolder::Client, Callable::Handler(1));
         assert!(functions.release(RefHolder::Client, 1, 99).is_some());
+    }
+
+    #[test]
+    fn holders_share_one_number_space_in_every_context() {
+        let mut functions = Functions::new(9);
+        let holders = [RefHolder::Handler, RefHolder::Client, RefHolder::Handler, RefHolder::Client];
+        let ids: Vec<_> =
+            (1..).zip(holders).map(|(n, holder)| functions.export(holder, Callable::Handler(n))).collect();
+        assert_eq!(ids, [Some(1), Some(2), Some(3), Some(4)]);
+        let mut next = Functions::new(9);
+        next.go_on_from(&functions);
+        assert_eq!(next.export(RefHolder::Handler, Callable::Handler(1)), Some(5));
+        assert_eq!(next.export(RefHolder::Client, Callable::Handler(1)), Some(6));
     }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rquickjs::{Ctx, Exception, Function, Object, String as JsString, Value as JsValue};
 
 use super::{ChargedTo, ConsoleLine, Guest};
+use crate::protocol::fn_ref::FnRef;
 
 /// Makes the host object.
 pub(crate) fn install<'js>(ctx: &Ctx<'js>, guest: &Rc<Guest>) -> rquickjs::Result<Object<'js>> {
@@ -62,14 +63,15 @@ fn install_calls<'js>(ctx: &Ctx<'js>, guest: &Rc<Guest>, host: &Object<'js>) -> 
     };
     host.set("call", Function::new(ctx.clone(), call)?)?;
     let state = Rc::clone(guest);
-    let call =
-        move |ctx: Ctx<'js>, key: String, arguments: Object<'js>| state.call_import(&ctx, key, &arguments);
+    let call = move |ctx: Ctx<'js>, key: String, arguments: Object<'js>| {
+        state.call_import(&ctx, FnRef::parse_or_unknown(&key), &arguments)
+    };
     host.set("callReference", Function::new(ctx.clone(), call)?)?;
     let state = Rc::clone(guest);
-    let release = move |key: String, count: u64| {
-        state.imports.borrow_mut().remove(&key);
-        state.import_schemas.borrow_mut().remove(&key);
-        state.dropped.borrow_mut().push((key, count));
+    let release = move |key: String| {
+        let name = FnRef::parse_or_unknown(&key);
+        let received = state.imports.borrow_mut().remove(&name);
+        state.dropped.borrow_mut().extend(received.map(|count| (name, count)));
     };
     host.set("release", Function::new(ctx.clone(), release)?)?;
     let state = Rc::clone(guest);

@@ -25,12 +25,13 @@ use super::meter::Meter;
 use super::total::MemoryTotal;
 use crate::binding::Registry;
 use crate::limits::Limits;
+use crate::protocol::fn_ref::FnRef;
+use crate::protocol::references::Imports;
 use crate::schema::SchemaBudget;
 use crate::schema::{FunctionParam, FunctionSchemas};
 
 pub(crate) use calls::{CallAnswer, CallRequest, CallTarget, CallValue, Calls, Dispatch, Settlers};
 pub(crate) use console::{Console, ConsoleLine};
-pub(crate) use exchange::function_number;
 pub(crate) use functions::{Callable, Functions, RefHolder};
 pub(crate) use host::{install, kit_function};
 pub(crate) use roots::{Root, Roots};
@@ -70,16 +71,12 @@ pub(crate) struct Guest {
     pub(crate) timers: RefCell<Timers>,
     pub(crate) calls: RefCell<Calls>,
     pub(crate) functions: RefCell<Functions>,
-    /// Functions of the client or of handlers that the script holds, with how often each was received.
-    pub(crate) imports: RefCell<HashMap<String, u64>>,
-    /// What those say they take and give.
-    pub(crate) import_schemas: RefCell<HashMap<String, Arc<FunctionSchemas>>>,
-    /// What functions of the script that were handed out are to take and give.
-    pub(crate) export_schemas: RefCell<HashMap<u64, Arc<FunctionSchemas>>>,
+    /// Functions of the client or of handlers that the script holds, with what they declare to take and return.
+    pub(crate) imports: RefCell<Imports<FnRef, Option<Arc<FunctionSchemas>>>>,
     /// What the schemas of the client's functions are charged to.
     pub(crate) schema_budget: RefCell<SchemaBudget>,
     /// Of these, the ones that the collector dropped, with how often they were received.
-    pub(crate) dropped: RefCell<Vec<(String, u64)>>,
+    pub(crate) dropped: RefCell<Vec<(FnRef, u64)>>,
     /// The number of the connection, which keeps the references of different ones apart.
     pub(crate) attachment: Cell<u64>,
     /// The client's bindings, and where typed functions stand in their inputs.
@@ -112,9 +109,7 @@ impl Guest {
             timers: RefCell::new(Timers::new(limits.timers_max)),
             calls: RefCell::new(Calls::default()),
             functions: RefCell::new(Functions::new(limits.references_max)),
-            imports: RefCell::default(),
-            import_schemas: RefCell::default(),
-            export_schemas: RefCell::default(),
+            imports: RefCell::new(Imports::new(limits.references_max)),
             schema_budget: RefCell::new(SchemaBudget::new(0)),
             dropped: RefCell::default(),
             attachment: Cell::new(0),
@@ -154,15 +149,8 @@ impl Guest {
 
     /// The connection is over: its functions can no longer be called, so that their schemas go.
     pub(crate) fn drop_client_schemas(&self) {
-        self.import_schemas.take();
+        self.imports.borrow_mut().payloads_mut().for_each(|schemas| *schemas = None);
         self.client_bindings.take();
-        self.drop_stale_schemas();
-    }
-
-    /// Drops the schemas of functions of the script that are not held any more.
-    fn drop_stale_schemas(&self) {
-        let functions = self.functions.borrow();
-        self.export_schemas.borrow_mut().retain(|id, _| functions.holds(*id));
     }
 
     /// How many functions are known across the border, both ways.
@@ -182,3 +170,6 @@ impl Guest {
         self.kit.take();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,5 @@
 //! The calls that a script makes: of bindings, and of functions that it was given.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use rquickjs::{Ctx, Function, Object, Persistent, Promise, Value as JsValue};
@@ -8,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::super::total::Claim;
 use super::super::value::{EncodeError, Fault, Tree};
-use super::exchange::function_number;
 use super::{
     CallAnswer, CallRequest, CallTarget, CallValue, ChargedTo, Guest, RefHolder, Settlers, ValueSource,
     kit_function,
 };
+use crate::protocol::fn_ref::FnRef;
 use crate::protocol::methods::Payload;
 use crate::rpc::{ErrorObject, Kind};
 
@@ -37,10 +36,10 @@ impl Guest {
         if self.refuses_calls(ctx, &reject)? {
             return Ok(promise);
         }
-        let mut handed = Vec::new();
+        let mut exported = Vec::new();
         let payload = match count {
             0 => Ok(json!({})),
-            1 => self.encode::<Tree>(ctx, input, holder, &mut handed),
+            1 => self.encode::<Tree>(ctx, input, holder, &mut exported),
             _ => {
                 let wrong: JsValue<'js> = kit_function(&self.kit(ctx)?, "tooManyArguments")?.call(())?;
                 reject.call::<_, ()>((wrong,))?;
@@ -49,9 +48,9 @@ impl Guest {
         };
         match payload {
             Ok(input) => {
-                self.note_places(&target, &input);
+                self.note_schemas(&target, &input);
                 let ends = (resolve, reject);
-                self.open_call(ctx, ends, target, Payload::Input(input), handed)?;
+                self.open_call(ctx, ends, target, Payload::Input(input), exported)?;
             }
             Err(error) => self.reject_unencodable(ctx, &reject, &error)?,
         }
@@ -62,20 +61,23 @@ impl Guest {
     pub(super) fn call_import<'js>(
         &self,
         ctx: &Ctx<'js>,
-        key: String,
+        key: FnRef,
         arguments: &Object<'js>,
     ) -> rquickjs::Result<Promise<'js>> {
         let (promise, resolve, reject) = ctx.promise()?;
-        let holder = if key.starts_with("native:") { RefHolder::Handler } else { RefHolder::Client };
+        let holder = match key {
+            FnRef::Handler(_) => RefHolder::Handler,
+            FnRef::Script(_) | FnRef::Client { .. } => RefHolder::Client,
+        };
         if self.refuses_calls(ctx, &reject)? {
             return Ok(promise);
         }
-        let mut handed = Vec::new();
+        let mut exported = Vec::new();
         let mut encoded = Vec::new();
         let count: u32 = arguments.get("length")?;
         for index in 0..count {
             let argument: JsValue<'js> = arguments.get(index)?;
-            match self.encode::<Tree>(ctx, &argument, holder, &mut handed) {
+            match self.encode::<Tree>(ctx, &argument, holder, &mut exported) {
                 Ok(value) => encoded.push(value),
                 Err(error) => {
                     self.reject_unencodable(ctx, &reject, &error)?;
@@ -87,7 +89,7 @@ impl Guest {
             Ok([input]) => Payload::Input(input),
             Err(arguments) => Payload::Args(arguments),
         };
-        self.open_call(ctx, (resolve, reject), CallTarget::Import(key), payload, handed)?;
+        self.open_call(ctx, (resolve, reject), CallTarget::Import(key), payload, exported)?;
         Ok(promise)
     }
 
@@ -99,7 +101,7 @@ impl Guest {
         (resolve, reject): (Function<'js>, Function<'js>),
         target: CallTarget,
         payload: Payload,
-        functions: Vec<String>,
+        functions: Vec<FnRef>,
     ) -> rquickjs::Result<()> {
         let owner = self.owner.get();
         if owner == ChargedTo::Background && !self.limits.floating_calls {
@@ -247,22 +249,24 @@ impl Guest {
         make.call((name, error.message.as_str(), code, data, stack))
     }
 
-    /// The binding that a function goes to may say what it is to take and give.
-    fn note_places(&self, target: &CallTarget, input: &Value) {
-        if self.export_schemas.borrow().len() >= 2 * self.limits.references_max {
-            self.drop_stale_schemas();
-        }
+    /// The binding that a function goes to may declare what it is to take and return.
+    fn note_schemas(&self, target: &CallTarget, input: &Value) {
         let client = self.client_bindings.borrow();
-        let places = match target {
-            CallTarget::Server(number) => {
-                self.registry.at(*number).map(|binding| binding.function_params.as_slice())
-            }
-            CallTarget::Client(name) => client.get(name).map(Vec::as_slice),
-            CallTarget::Import(_) => None,
+        let (params, holder) = match target {
+            CallTarget::Server(number) => match self.registry.at(*number) {
+                Some(binding) => (binding.function_params.as_slice(), RefHolder::Handler),
+                None => return,
+            },
+            CallTarget::Client(name) => match client.get(name) {
+                Some(params) => (params.as_slice(), RefHolder::Client),
+                None => return,
+            },
+            CallTarget::Import(_) => return,
         };
-        for place in places.unwrap_or_default() {
-            if let Some(id) = place.reference(input).and_then(function_number) {
-                self.export_schemas.borrow_mut().insert(id, Arc::clone(&place.schemas));
+        for param in params {
+            let function = param.reference(input).and_then(|id| id.parse::<FnRef>().ok());
+            if let Some(id) = function.and_then(|function| function.script_number()) {
+                self.functions.borrow_mut().set_schemas(holder, id, &param.schemas);
             }
         }
     }

@@ -10,8 +10,8 @@ use super::turn::Action;
 use super::{Inbox, Ready, Session};
 use crate::budget::Charge;
 use crate::protocol::boundary::SessionEvent;
+use crate::protocol::fn_ref::FnRef;
 use crate::rpc::ErrorObject;
-use crate::schema::fn_refs;
 
 /// A handler at work for a script.
 pub(crate) struct ServerCall {
@@ -84,7 +84,7 @@ impl Session {
     pub(crate) async fn take_releases(&mut self) {
         let mut forgotten = Vec::new();
         for id in self.dispatcher.link.dropped_refs.take() {
-            if let Some(number) = id.strip_prefix("host:").and_then(|number| number.parse().ok()) {
+            if let Some(number) = id.script_number() {
                 forgotten.extend(self.engine.guest.functions.borrow_mut().release(
                     RefHolder::Handler,
                     number,
@@ -97,7 +97,7 @@ impl Session {
         self.forget(forgotten);
         let dropped = self.engine.guest.dropped.take();
         for (key, count) in dropped {
-            if let Some(number) = key.strip_prefix("native:").and_then(|number| number.parse().ok()) {
+            if let FnRef::Handler(number) = key {
                 self.dispatcher.host_functions.remove(number);
             } else if let Some(reference) = self.own_reference(&key) {
                 self.emit(SessionEvent::Release { reference, count }).await;
@@ -120,16 +120,6 @@ impl Session {
             });
         }
     }
-}
-
-/// Renames the functions in a value of the client to the session's keys.
-pub(crate) fn scope_functions(mut value: Value, connection: u64) -> Value {
-    fn_refs::replace(&mut value, &mut |place| {
-        let mut scoped = place.clone();
-        scoped["$fn"] = Value::from(format!("{connection}:{}", fn_refs::id_at(place)?));
-        Some(scoped)
-    });
-    value
 }
 
 /// What a handler logs is logged for the session, and for the eval that it works for.

@@ -7,13 +7,15 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
 use super::super::guest::{CallRequest, CallTarget, CallValue, ChargedTo, ValueSource};
-use super::calls::{ServerCall, scope_functions};
+use super::calls::ServerCall;
 use super::clock::WallClock;
 use super::invokes::HandlerReply;
 use super::{Inbox, Session};
 use crate::binding::{invalid, tags};
 use crate::budget::Charge;
 use crate::protocol::boundary::SessionEvent;
+use crate::protocol::fn_ref::FnRef;
+use crate::protocol::fn_values;
 use crate::protocol::methods::{Payload, Target};
 use crate::protocol::names::APPROVE;
 use crate::rpc::{ErrorObject, Kind};
@@ -66,10 +68,8 @@ impl Session {
     }
 
     /// The reference on the wire of a function of the present client.
-    pub(crate) fn own_reference(&self, key: &str) -> Option<String> {
-        let (number, id) = key.split_once(':')?;
-        let live = self.live.as_ref()?;
-        (number.parse() == Ok(live.number)).then(|| id.to_owned())
+    pub(crate) fn own_reference(&self, key: &FnRef) -> Option<String> {
+        key.client_id(self.live.as_ref()?.number).map(str::to_owned)
     }
 
     /// Calls the client; or waits for it to come back, if it is away and the limits allow that; or waits for a place,
@@ -209,8 +209,8 @@ impl Session {
     }
 
     fn schemas_of(&self, reference: &str) -> Option<Arc<FunctionSchemas>> {
-        let key = format!("{}:{reference}", self.live.as_ref()?.number);
-        self.engine.guest.import_schemas.borrow().get(&key).cloned()
+        let key = FnRef::Client { connection: self.live.as_ref()?.number, id: reference.to_owned() };
+        self.engine.guest.imports.borrow().get(&key).cloned().flatten()
     }
 
     /// The client came back: what waited for it is sent, if it still has the binding.
@@ -327,8 +327,8 @@ impl Session {
                 let number = self.live.as_ref().map_or(0, |live| live.number);
                 let value = outcome.and_then(|text| self.read_tree(&text, Kind::InvalidOutput));
                 let value = value.and_then(tags::check_answer);
-                // Functions of the client get the session's own keys before a handler sees them.
-                let _ = reply_tx.send(value.map(|value| scope_functions(value, number)));
+                // Functions of the client get the session's names before a handler sees them.
+                let _ = reply_tx.send(value.map(|value| fn_values::scope_to_connection(value, number)));
             }
             Waiter::Nobody => {}
         }

@@ -23,6 +23,7 @@ use crate::binding::{
     Binding, Call, CallContext, Callbacks, FunctionRef, HostFunctions, Registry, SessionScope,
 };
 use crate::limits::{DURATION_MAX, Limits};
+use crate::protocol::fn_ref::FnRef;
 use crate::protocol::methods::Payload;
 use crate::rpc::{ErrorObject, Kind};
 
@@ -95,16 +96,8 @@ impl Dispatcher {
                 let work = Box::pin(binding.invoke(input, call, CallContext::Script));
                 self.start(request.call, request.owner, work, cancel)
             }
-            CallTarget::Import(key) => {
-                match key.strip_prefix("native:").and_then(|number| number.parse().ok()) {
-                    Some(number) => self.call_native(number, request, depth),
-                    None => {
-                        self.pending.borrow_mut().push(Pending::Client { request, depth });
-                        None
-                    }
-                }
-            }
-            CallTarget::Client(_) => {
+            CallTarget::Import(FnRef::Handler(number)) => self.call_native(*number, request, depth),
+            CallTarget::Import(FnRef::Script(_) | FnRef::Client { .. }) | CallTarget::Client(_) => {
                 self.pending.borrow_mut().push(Pending::Client { request, depth });
                 None
             }
@@ -148,7 +141,7 @@ impl Dispatcher {
     }
 
     /// What a handler of `binding` is told of a call.
-    pub(crate) fn call(&self, binding: &Binding, depth: u32, functions: Vec<String>) -> Call {
+    pub(crate) fn call(&self, binding: &Binding, depth: u32, functions: Vec<FnRef>) -> Call {
         let timeout = binding.timeout.unwrap_or(Duration::from_millis(self.limits.binding_ms_max));
         // A declaration may name any number.
         let timeout = timeout.min(DURATION_MAX);
@@ -156,11 +149,11 @@ impl Dispatcher {
     }
 
     /// What a function that a handler gave away is told of a call.
-    pub(crate) fn native_call(&self, depth: u32, functions: Vec<String>) -> Call {
+    pub(crate) fn native_call(&self, depth: u32, functions: Vec<FnRef>) -> Call {
         self.new_call(Duration::from_millis(self.limits.binding_ms_max), depth, functions)
     }
 
-    fn new_call(&self, timeout: Duration, depth: u32, functions: Vec<String>) -> Call {
+    fn new_call(&self, timeout: Duration, depth: u32, functions: Vec<FnRef>) -> Call {
         let hold = |id| FunctionRef::new(id, self.link.clone());
         Call {
             session: Arc::clone(&self.scope),

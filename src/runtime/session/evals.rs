@@ -9,7 +9,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::super::engine::Source;
-use super::super::guest::{ChargedTo, ConsoleLine, RefHolder, function_number};
+use super::super::guest::{ChargedTo, ConsoleLine, RefHolder};
 use super::super::meter::Stop;
 use super::super::value::Encoded;
 use super::clock::WallClock;
@@ -19,6 +19,7 @@ use super::{Ready, Session};
 use crate::budget::Charge;
 use crate::observe;
 use crate::protocol::boundary::SessionEvent;
+use crate::protocol::fn_ref::FnRef;
 use crate::protocol::methods::EvalParams;
 use crate::quota::EvalSlot;
 use crate::rpc::{ErrorObject, Id, Kind};
@@ -212,7 +213,7 @@ impl Session {
     }
 
     /// The running eval is over.
-    pub(crate) async fn finish_eval(&mut self, outcome: Result<Encoded, ErrorObject>, handed: &[String]) {
+    pub(crate) async fn finish_eval(&mut self, outcome: Result<Encoded, ErrorObject>, exported: &[FnRef]) {
         let Some(running) = self.evals.running.take() else {
             return;
         };
@@ -235,11 +236,11 @@ impl Session {
             Err(error) => Err(with_console(error.clone(), &console, dropped, stats)),
         };
         if let Some(key) = &running.params.key {
-            self.store_keyed(key, &answer, handed);
+            self.store_keyed(key, &answer, exported);
         }
         let connection = self.live.as_ref().map(|live| live.number);
         if !running.requesters.iter().any(|requester| Some(requester.connection) == connection) {
-            self.take_back_functions(handed);
+            self.take_back_functions(exported);
         }
         let mut requesters = running.requesters;
         if let Some(last) = requesters.pop() {
@@ -252,8 +253,8 @@ impl Session {
     }
 
     /// The value reached nobody, so nobody holds the functions in it.
-    pub(crate) fn take_back_functions(&mut self, handed: &[String]) {
-        let numbers = handed.iter().filter_map(|reference| function_number(reference));
+    pub(crate) fn take_back_functions(&mut self, exported: &[FnRef]) {
+        let numbers = exported.iter().filter_map(FnRef::script_number);
         let mut functions = self.engine.guest.functions.borrow_mut();
         let gone: Vec<_> = numbers.filter_map(|id| functions.release(RefHolder::Client, id, 1)).collect();
         drop(functions);

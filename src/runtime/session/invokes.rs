@@ -9,10 +9,9 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::super::engine::{Arguments, Settled};
-use super::super::guest::{Callable, ChargedTo, RefHolder, ValueSource, function_number};
+use super::super::guest::{Callable, ChargedTo, RefHolder, ValueSource};
 use super::super::meter::Stop;
 use super::arguments::{Given, check_result};
-use super::calls::scope_functions;
 use super::client_calls::Waiter;
 use super::clock::WallClock;
 use super::evals::Requester;
@@ -21,10 +20,12 @@ use super::{Inbox, Ready, Session};
 use crate::binding::{CallContext, CallbackRequest};
 use crate::budget::Charge;
 use crate::protocol::boundary::SessionCommand;
+use crate::protocol::fn_ref::FnRef;
+use crate::protocol::fn_values;
 use crate::protocol::methods::{Payload, RawPayload, Target, ValueResult};
 use crate::protocol::shape::Shape;
 use crate::rpc::{ErrorObject, Kind};
-use crate::schema::{FunctionSchemas, fn_refs};
+use crate::schema::FunctionSchemas;
 
 /// Who called.
 pub(crate) enum InvokedBy {
@@ -76,7 +77,7 @@ impl Session {
             }
             SessionCommand::Answer { call, outcome } => self.accept_answer(call, outcome, charge).await,
             SessionCommand::Release { reference, count } => {
-                let id = reference.strip_prefix('f').and_then(|id| id.parse().ok());
+                let id = reference.parse().ok().and_then(|function: FnRef| function.script_number());
                 let gone = id.and_then(|id| {
                     self.engine.guest.functions.borrow_mut().release(RefHolder::Client, id, count)
                 });
@@ -161,36 +162,34 @@ impl Session {
         }
     }
 
-    /// A handler sees the session's keys for functions, whoever they come from, and holds them while it works.
-    fn input_for_handler(&self, by: &InvokedBy, input: Value) -> (Value, CallContext, Vec<String>) {
+    /// A handler sees the session's names for functions, of the client as of the script, and holds them while it works.
+    fn input_for_handler(&self, by: &InvokedBy, input: Value) -> (Value, CallContext, Vec<FnRef>) {
         match by {
             InvokedBy::Handler(_) => (input, CallContext::Script, Vec::new()),
             InvokedBy::Client(requester) => {
-                let input = scope_functions(input, requester.connection);
-                let functions = fn_refs::ids(&input);
+                let input = fn_values::scope_to_connection(input, requester.connection);
+                let functions = fn_values::names(&input);
                 (input, CallContext::Client, functions)
             }
         }
     }
 
     async fn invoke_reference(&mut self, by: InvokedBy, reference: &str, arguments: Arguments, depth: u32) {
-        let found = match &by {
-            InvokedBy::Client(_) => self.held_by(RefHolder::Client, reference.strip_prefix('f')),
-            InvokedBy::Handler(_) => self.held_by(RefHolder::Handler, reference.strip_prefix("host:")),
+        let function = FnRef::parse_or_unknown(reference);
+        let (source, holder) = match &by {
+            InvokedBy::Client(_) => (ValueSource::Client, RefHolder::Client),
+            InvokedBy::Handler(_) => (ValueSource::Handler, RefHolder::Handler),
         };
+        let found = self.held_by(holder, &function);
         match (found, by) {
-            (Some(Callable::Script(_, function)), by) => {
+            (Some(Callable::Script(_, root)), by) => {
                 if let Err(exceeded) = self.admit_invocation() {
                     return self.reply(by, Err(exceeded.into())).await;
                 }
                 let number = self.number();
-                let (source, holder) = match by {
-                    InvokedBy::Client(_) => (ValueSource::Client, RefHolder::Client),
-                    InvokedBy::Handler(_) => (ValueSource::Handler, RefHolder::Handler),
-                };
                 let owner = ChargedTo::Invocation(number);
                 let clock = WallClock::start(Instant::now(), self.parts.limits.wall_max(), None);
-                let schemas = self.schemas_of_function(reference);
+                let schemas = self.schemas_of_function(holder, &function);
                 let started = Instant::now();
                 let refused = self.refuse_arguments(schemas.as_deref(), reference, &arguments);
                 self.charge_check(None, started.elapsed());
@@ -199,14 +198,14 @@ impl Session {
                 }
                 self.invocations
                     .insert(number, Invocation { by, schemas, cpu: Duration::ZERO, clock, depth });
-                let action = Action::Call { owner, function, arguments, source, holder };
+                let action = Action::Call { owner, function: root, arguments, source, holder };
                 self.ready.push_back(Ready { owner, depth, action });
             }
             (Some(Callable::Handler(native)), by) => self.invoke_native(by, native, arguments, depth).await,
             (found @ (Some(Callable::Import(_)) | None), InvokedBy::Handler(reply)) => {
                 let key = match &found {
                     Some(Callable::Import(key)) => key,
-                    _ => reference,
+                    _ => &function,
                 };
                 // A handler passes trees.
                 let Arguments::Trees(arguments) = arguments else { return };
@@ -219,13 +218,12 @@ impl Session {
         }
     }
 
-    fn schemas_of_function(&self, reference: &str) -> Option<Arc<FunctionSchemas>> {
-        let number = function_number(reference)?;
-        self.engine.guest.export_schemas.borrow().get(&number).cloned()
+    fn schemas_of_function(&self, holder: RefHolder, function: &FnRef) -> Option<Arc<FunctionSchemas>> {
+        self.engine.guest.functions.borrow().schemas(holder, function.script_number()?)
     }
 
-    fn held_by(&self, holder: RefHolder, id: Option<&str>) -> Option<Callable> {
-        self.engine.guest.functions.borrow().get(holder, id?.parse().ok()?)
+    fn held_by(&self, holder: RefHolder, function: &FnRef) -> Option<Callable> {
+        self.engine.guest.functions.borrow().get(holder, function.script_number()?)
     }
 
     async fn invoke_native(&mut self, mut by: InvokedBy, native: u64, arguments: Arguments, depth: u32) {
@@ -249,7 +247,7 @@ impl Session {
     }
 
     /// A handler calls a function of the client.
-    async fn call_import(&mut self, reply: HandlerReply, key: &str, arguments: Vec<Value>, depth: u32) {
+    async fn call_import(&mut self, reply: HandlerReply, key: &FnRef, arguments: Vec<Value>, depth: u32) {
         let waiter = Waiter::Handler(reply);
         match self.own_reference(key) {
             Some(id) => {
@@ -290,7 +288,7 @@ impl Session {
         self.watches.borrow_mut().retain(|watched| watched.owner != owner);
         self.abandon_calls_of(owner).await;
         let error = self.stop_error(reason, "the function was stopped");
-        self.finish_invocation(number, Settled { owner, outcome: Err(error), handed: Vec::new() }).await;
+        self.finish_invocation(number, Settled { owner, outcome: Err(error), exported: Vec::new() }).await;
     }
 
     /// Ends calls into the script whose time is over. Only with an empty JavaScript stack.
@@ -317,28 +315,21 @@ impl Session {
     /// Functions that a handler returns to the client become references on the wire.
     fn export_functions(&mut self, mut value: Value) -> Result<Value, ErrorObject> {
         let mut failure = None;
-        fn_refs::replace(&mut value, &mut |place| {
-            let mut exported = place.clone();
-            match self.export_key(fn_refs::id_at(place)?) {
-                Ok(id) => exported["$fn"] = id,
-                Err(error) => failure = Some(error),
-            }
-            Some(exported)
+        fn_values::rename(&mut value, |id| {
+            let exported = self.export_key(FnRef::parse_or_unknown(id));
+            exported.map_err(|error| failure = Some(error)).ok().map(|id| id.to_string())
         });
         failure.map_or(Ok(value), Err)
     }
 
-    fn export_key(&mut self, key: &str) -> Result<Value, ErrorObject> {
-        let callable =
-            if let Some(number) = key.strip_prefix("native:").and_then(|number| number.parse().ok()) {
-                Callable::Handler(number)
-            } else if let Some(callable) = self.held_by(RefHolder::Handler, key.strip_prefix("host:")) {
-                callable
-            } else {
-                Callable::Import(key.to_owned())
-            };
+    fn export_key(&mut self, function: FnRef) -> Result<FnRef, ErrorObject> {
+        let callable = match (self.held_by(RefHolder::Handler, &function), function) {
+            (Some(callable), _) => callable,
+            (None, FnRef::Handler(number)) => Callable::Handler(number),
+            (None, function @ (FnRef::Script(_) | FnRef::Client { .. })) => Callable::Import(function),
+        };
         match self.engine.guest.functions.borrow_mut().export(RefHolder::Client, callable) {
-            Some(id) => Ok(Value::from(format!("f{id}"))),
+            Some(id) => Ok(FnRef::Script(id)),
             None => Err(ErrorObject::new(Kind::TooManyRefs, "too many live function references")),
         }
     }

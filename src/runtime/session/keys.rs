@@ -3,7 +3,7 @@
 //! A client that lost its connection sends the eval again with the same key; it joins the run or gets the stored
 //! outcome. An outcome with functions keeps its value, so that they are exported anew for the new connection.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use serde_json::Value;
@@ -12,9 +12,10 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::super::guest::{Callable, RefHolder};
 use super::Session;
 use super::evals::Answer;
+use crate::protocol::fn_ref::FnRef;
+use crate::protocol::fn_values;
 use crate::protocol::methods::EvalParams;
 use crate::rpc::{ErrorObject, Kind};
-use crate::schema::fn_refs;
 
 /// What an outcome counts beside its result and its key.
 const ENTRY_BYTES: usize = 256;
@@ -27,8 +28,8 @@ pub(crate) enum Found {
     Pending,
     /// It ran; this is what it gave.
     Outcome(Answer),
-    /// It ran and gave functions, which are to be handed out anew.
-    Again(Box<RawValue>, Vec<(String, Callable)>),
+    /// It ran and gave functions, which are to be exported anew.
+    Again(Box<RawValue>, Vec<(FnRef, Callable)>),
 }
 
 enum State {
@@ -42,7 +43,7 @@ struct Entry {
     state: State,
     bytes: usize,
     /// The functions in the outcome, by the reference that they had.
-    functions: Vec<(String, Callable)>,
+    functions: Vec<(FnRef, Callable)>,
 }
 
 fn hash_code(code: &str) -> [u8; SHA256_OUTPUT_LEN] {
@@ -93,7 +94,7 @@ impl Keys {
         &mut self,
         key: &str,
         answer: &Answer,
-        functions: Vec<(String, Callable)>,
+        functions: Vec<(FnRef, Callable)>,
     ) -> Vec<Callable> {
         let Some(entry) = self.entries.get_mut(key).filter(|entry| matches!(entry.state, State::Pending))
         else {
@@ -146,10 +147,10 @@ impl Session {
     }
 
     /// Keeps the outcome of a keyed eval, and the functions in it.
-    pub(crate) fn store_keyed(&mut self, key: &str, answer: &Answer, handed: &[String]) {
-        let functions = handed.iter().filter_map(|reference| {
-            let id = reference.strip_prefix('f')?.parse().ok()?;
-            let callable = self.engine.guest.functions.borrow().get(RefHolder::Client, id)?;
+    pub(crate) fn store_keyed(&mut self, key: &str, answer: &Answer, exported: &[FnRef]) {
+        let functions = exported.iter().filter_map(|reference| {
+            let functions = self.engine.guest.functions.borrow();
+            let callable = functions.get(RefHolder::Client, reference.script_number()?)?;
             Some((reference.clone(), callable))
         });
         let functions = functions.collect();
@@ -157,29 +158,21 @@ impl Session {
         self.forget(let_go);
     }
 
-    /// The stored result for a new connection: the functions in it are handed out anew.
-    pub(crate) fn renew_functions(
-        &mut self,
-        result: &RawValue,
-        functions: Vec<(String, Callable)>,
-    ) -> Answer {
-        let mut renewed = HashMap::new();
+    /// The stored result for a new connection: the functions in it are exported anew.
+    pub(crate) fn renew_functions(&mut self, result: &RawValue, functions: Vec<(FnRef, Callable)>) -> Answer {
+        let mut renewed = BTreeMap::new();
         for (reference, callable) in functions {
             let id = self.engine.guest.functions.borrow_mut().export(RefHolder::Client, callable);
             let Some(id) = id else {
-                let handed: Vec<String> = renewed.into_values().collect();
-                self.take_back_functions(&handed);
+                let exported: Vec<FnRef> = renewed.into_values().collect();
+                self.take_back_functions(&exported);
                 return Err(ErrorObject::new(Kind::TooManyRefs, "too many live function references"));
             };
-            renewed.insert(reference, format!("f{id}"));
+            renewed.insert(reference, FnRef::Script(id));
         }
         let internal = |error: serde_json::Error| ErrorObject::new(Kind::Internal, error.to_string());
         let mut value: Value = serde_json::from_str(result.get()).map_err(internal)?;
-        fn_refs::replace(&mut value, &mut |place| {
-            let mut renamed = place.clone();
-            renamed["$fn"] = Value::from(renewed.get(fn_refs::id_at(place)?)?.as_str());
-            Some(renamed)
-        });
+        fn_values::rename(&mut value, |id| Some(renewed.get(&id.parse().ok()?)?.to_string()));
         to_raw_value(&value).map_err(internal)
     }
 }

@@ -344,11 +344,11 @@ impl Session {
         for settled in settled {
             // An eval that was asked to end in this turn is told so below, even if it came to its end all the same.
             if stopped.is_some() && settled.owner == owner && matches!(owner, ChargedTo::Eval(_)) {
-                self.take_back_functions(&settled.handed);
+                self.take_back_functions(&settled.exported);
                 continue;
             }
             match settled.owner {
-                ChargedTo::Eval(_) => self.finish_eval(settled.outcome, &settled.handed).await,
+                ChargedTo::Eval(_) => self.finish_eval(settled.outcome, &settled.exported).await,
                 ChargedTo::Invocation(number) => self.finish_invocation(number, settled).await,
                 ChargedTo::Background => {}
             }
@@ -372,7 +372,7 @@ impl Session {
         match owner {
             ChargedTo::Eval(_) => self.finish_eval(Err(error), &[]).await,
             ChargedTo::Invocation(number) => {
-                self.finish_invocation(number, Settled { owner, outcome: Err(error), handed: Vec::new() })
+                self.finish_invocation(number, Settled { owner, outcome: Err(error), exported: Vec::new() })
                     .await;
             }
             ChargedTo::Background => {}

@@ -16,6 +16,7 @@ use super::evals::Running;
 use super::turn::Action;
 use super::{Ready, Session};
 use crate::protocol::boundary::{Closing, SessionEvent};
+use crate::protocol::fn_ref::FnRef;
 use crate::rpc::{ErrorObject, Kind};
 
 impl Session {
@@ -65,7 +66,7 @@ impl Session {
         for number in invocations {
             let owner = ChargedTo::Invocation(number);
             self.abandon_calls_of(owner).await;
-            let settled = Settled { owner, outcome: Err(lost.clone()), handed: Vec::new() };
+            let settled = Settled { owner, outcome: Err(lost.clone()), exported: Vec::new() };
             self.finish_invocation(number, settled).await;
         }
         let old = Rc::clone(&self.engine.guest);
@@ -114,10 +115,10 @@ impl Session {
 
     /// The functions of the client that the script held, and those it dropped since the last look.
     async fn release_imports(&mut self) {
-        let imports = self.engine.guest.imports.take();
+        let imports: Vec<(FnRef, u64)> = self.engine.guest.imports.borrow_mut().drain().collect();
         let dropped = self.engine.guest.dropped.take();
         for (key, count) in imports.into_iter().chain(dropped) {
-            if let Some(number) = key.strip_prefix("native:").and_then(|number| number.parse().ok()) {
+            if let FnRef::Handler(number) = key {
                 self.dispatcher.host_functions.remove(number);
             } else if let Some(reference) = self.own_reference(&key) {
                 self.emit(SessionEvent::Release { reference, count }).await;

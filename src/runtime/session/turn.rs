@@ -89,7 +89,7 @@ fn run(engine: &Engine, watches: &Watches, action: Action) -> Vec<Settled> {
             Some((_, Ok(Started::Over(over)))) => settled.push(over),
             // A script that was stopped did not fail: the session knows why it ended.
             Some((owner, Err(error))) if engine.guest.meter.stopped().is_none() => {
-                settled.push(Settled { owner, outcome: Err(error), handed: Vec::new() })
+                settled.push(Settled { owner, outcome: Err(error), exported: Vec::new() })
             }
             Some((_, Err(_))) | None => {}
         }
