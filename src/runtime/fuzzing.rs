@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::engine::Engine;
-use crate::session::{RefHolder, ValueSource};
 use super::source::{self, Options, Prepared, SourceError};
 use super::total::{MemoryTotal, Share};
 use super::value::{Text, Tree};
 use crate::limits::Limits;
+use crate::session::{RefHolder, ValueSource};
 
 /// The source transform: lines stay where they are, and what is refused is refused at a place in the code.
 pub fn source(bytes: &[u8]) {

@@ -58,7 +58,12 @@ pub(crate) enum TrySendError {
 impl SessionLink {
     /// A link, and the session's end of it.
     pub(crate) fn new() -> (Arc<Self>, mpsc::Receiver<ToSession>) {
-        let (inbox_tx, inbox_rx) = mpsc::channel(INBOX_QUEUED_MAX);
+        Self::with_room_for(INBOX_QUEUED_MAX)
+    }
+
+    /// The same with room for `messages_max` in the inbox.
+    pub(crate) fn with_room_for(messages_max: usize) -> (Arc<Self>, mpsc::Receiver<ToSession>) {
+        let (inbox_tx, inbox_rx) = mpsc::channel(messages_max);
         let link = Self {
             inbox_tx,
             connections: Mutex::default(),

@@ -154,19 +154,16 @@ fn name_of(value: &Value, id: &FnRef) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::binding::DroppedRefs;
     use crate::package::Package;
     use crate::package::stdio::serve_over;
     use crate::transport::pair;
-    use tokio::sync::mpsc;
 
     #[tokio::test]
     async fn function_not_received_is_unknown_in_the_session() {
         let (ours, theirs) = pair(16);
         tokio::spawn(serve_over(theirs, Package::new("empty")));
         let client = Client::builder().connect_transport(ours).await.unwrap();
-        let (requests_tx, _requests_rx) = mpsc::channel(1);
-        let link = Callbacks { requests_tx, dropped_refs: DroppedRefs::default() };
+        let (link, _callbacks) = Callbacks::channel(1);
         let bridge = Bridge { client, link, host_functions: HostFunctions::default(), depth: 0 };
         let function = bridge.accept(Ok(json!({"$fn": "h1", "name": "x"}))).unwrap();
         assert_eq!(function, json!({"$fn": "0:h1"}));

@@ -1,12 +1,13 @@
 //! The Rust client on the other end of a pair.
 
+use futures_util::{SinkExt as _, StreamExt as _};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::*;
 use crate::binding::BindingLimits;
 use crate::client::Client;
-use crate::transport::pair;
+use crate::transport::{Frame, Outgoing, pair};
 
 #[derive(Deserialize, schemars::JsonSchema)]
 struct Sum {
@@ -28,8 +29,8 @@ async fn echo(input: Value, call: Call) -> Result<Value, BindingError> {
     let back = call.function(&input["back"]).ok_or_else(|| BindingError::new("no function"))?;
     let returned = back.call(vec![json!("hi")], call.depth).await?;
     let answer = call.invoke("ask", json!({"n": 1})).await?;
-    let own = call
-        .export("double", handler(|arguments, _| async move { Ok(json!([arguments[0], arguments[0]])) }));
+    let own =
+        call.export("double", handler(|arguments, _| async move { Ok(json!([arguments[0], arguments[0]])) }));
     Ok(json!({"returned": returned, "answer": answer, "own": own, "back": input["back"]}))
 }
 

@@ -66,26 +66,25 @@ mod tests {
 
     use super::*;
 
-    fn is_delivered(queue: &mut SessionQueue, handle: &SessionHandle) -> bool {
-        queue.poll(handle, &mut Context::from_waker(Waker::noop())).is_ready()
+    fn is_delivered(queue: &mut SessionQueue, link: &Arc<SessionLink>) -> bool {
+        queue.poll(link, &mut Context::from_waker(Waker::noop())).is_ready()
     }
 
-    fn next(inbox_rx: &mut mpsc::Receiver<Inbox>) -> Option<u64> {
+    fn next(inbox_rx: &mut mpsc::Receiver<ToSession>) -> Option<u64> {
         match inbox_rx.try_recv() {
-            Ok(Inbox::Detach(number)) => Some(number),
+            Ok(ToSession::Detach { connection }) => Some(connection),
             _ => None,
         }
     }
 
     #[test]
     fn messages_that_find_the_inbox_full_keep_their_order() {
-        let (inbox_tx, mut inbox_rx) = mpsc::channel(1);
-        let (mut queue, handle) = (SessionQueue::default(), SessionHandle { inbox_tx });
-        queue.send(&handle, Inbox::Detach(0));
+        let (mut queue, (link, mut inbox_rx)) = (SessionQueue::default(), SessionLink::with_room_for(1));
+        queue.send(&link, ToSession::Detach { connection: 0 });
         assert!(queue.is_empty());
-        (1..4).for_each(|number| queue.send(&handle, Inbox::Detach(number)));
+        (1..4).for_each(|number| queue.send(&link, ToSession::Detach { connection: number }));
         for number in 0..4 {
-            assert_eq!(is_delivered(&mut queue, &handle), number == 3);
+            assert_eq!(is_delivered(&mut queue, &link), number == 3);
             assert_eq!(next(&mut inbox_rx), Some(number));
         }
         assert!(queue.is_empty() && next(&mut inbox_rx).is_none());
@@ -93,11 +92,10 @@ mod tests {
 
     #[test]
     fn messages_to_an_ended_session_are_dropped() {
-        let (inbox_tx, inbox_rx) = mpsc::channel(1);
-        let (mut queue, handle) = (SessionQueue::default(), SessionHandle { inbox_tx });
-        (0..3).for_each(|number| queue.send(&handle, Inbox::Detach(number)));
-        assert!(!is_delivered(&mut queue, &handle));
+        let (mut queue, (link, inbox_rx)) = (SessionQueue::default(), SessionLink::with_room_for(1));
+        (0..3).for_each(|number| queue.send(&link, ToSession::Detach { connection: number }));
+        assert!(!is_delivered(&mut queue, &link));
         drop(inbox_rx);
-        assert!(is_delivered(&mut queue, &handle) && queue.is_empty());
+        assert!(is_delivered(&mut queue, &link) && queue.is_empty());
     }
 }

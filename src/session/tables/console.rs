@@ -11,6 +11,7 @@ const LINE_OVERHEAD_BYTES: usize = 64;
 pub struct ConsoleLine {
     /// `log`, `info`, `warn`, `error` or `debug`.
     pub level: String,
+    /// The line itself.
     pub text: String,
     /// Milliseconds after the start of the eval.
     pub at_ms: u64,

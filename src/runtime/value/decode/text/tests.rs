@@ -6,10 +6,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::super::super::engine::Engine;
-use crate::session::{RefHolder, ValueSource};
 use super::super::super::super::total::{MemoryTotal, Share};
 use super::super::super::Text;
 use crate::limits::Limits;
+use crate::session::{RefHolder, ValueSource};
 
 fn engine() -> Engine {
     let share = Share::replace(&MemoryTotal::new(usize::MAX));
