@@ -212,8 +212,9 @@ impl Connection {
             self.config.directory.confirm(lease, is_eval);
             self.confirmed = (true, self.confirmed.1 | is_eval);
         }
-        let (admission, slot) = admit(&self.config.principal.account, &command);
-        let charge = lease.link.keep_charge(charge, slot);
+        let waits = is_eval && lease.link.has_open_evals();
+        let (admission, slot) = admit(&self.config.principal.account, &command, waits);
+        let charge = lease.link.keep_charge(charge, slot, is_eval);
         let connection = lease.connection;
         self.commands.send(&lease.link, ToSession::Client { connection, command, charge, admission });
     }
@@ -336,18 +337,17 @@ impl Conversation for Connection {
     fn on_end(&mut self, _: Instant) {}
 }
 
-/// What the quotas of a principal say to a request, and its place among the evals that wait, if they are counted.
-fn admit(account: &Arc<Account>, command: &SessionCommand) -> (Admission, Option<EvalSlot>) {
-    let is_eval = match command {
-        SessionCommand::Eval { .. } => true,
-        SessionCommand::Invoke { .. } => false,
+/// What the quotas of a principal say to a request, and the place of an eval that waits, if these are counted.
+fn admit(account: &Arc<Account>, command: &SessionCommand, waits: bool) -> (Admission, Option<EvalSlot>) {
+    match command {
+        SessionCommand::Eval { .. } | SessionCommand::Invoke { .. } => {}
         SessionCommand::Answer { .. } | SessionCommand::Release { .. } => return Default::default(),
-    };
+    }
     let cpu = account.check_cpu(Instant::now).err();
-    let queued = if is_eval { account.queue_eval() } else { Ok(EvalSlot::default()) };
-    let (queue, slot) = match queued {
-        Ok(slot) => (None, Some(slot).filter(EvalSlot::is_counted)),
-        Err(exceeded) => (Some(exceeded), None),
+    let (queue, slot) = match waits.then(|| account.queue_eval()) {
+        Some(Ok(slot)) => (None, Some(slot).filter(EvalSlot::is_counted)),
+        Some(Err(exceeded)) => (Some(exceeded), None),
+        None => (None, None),
     };
     (Admission { cpu, queue, has_slot: slot.is_some() }, slot)
 }

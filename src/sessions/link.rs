@@ -29,6 +29,22 @@ struct Charged {
     charge: Charge,
     /// Its place among the evals of the principal that wait.
     slot: Option<EvalSlot>,
+    is_eval: bool,
+}
+
+/// What all messages of clients are charged with that the session has not dealt with.
+#[derive(Debug, Default)]
+struct Charges {
+    by_number: BTreeMap<u64, Charged>,
+    evals: usize,
+}
+
+impl Charges {
+    fn remove(&mut self, number: u64) -> Option<Charged> {
+        let charged = self.by_number.remove(&number)?;
+        self.evals -= usize::from(charged.is_eval);
+        Some(charged)
+    }
 }
 
 type Reply = oneshot::Sender<Result<Value, ErrorObject>>;
@@ -38,7 +54,7 @@ type Reply = oneshot::Sender<Result<Value, ErrorObject>>;
 pub(crate) struct SessionLink {
     inbox_tx: mpsc::Sender<ToSession>,
     connections: Mutex<BTreeMap<u64, EventSender>>,
-    charges: Mutex<BTreeMap<u64, Charged>>,
+    charges: Mutex<Charges>,
     replies: Mutex<BTreeMap<u64, Reply>>,
     inspections: Mutex<BTreeMap<u64, oneshot::Sender<SessionInfo>>>,
     /// What is to be sent from places that cannot wait.
@@ -132,7 +148,7 @@ impl SessionLink {
         self.connections.lock().clear();
         self.replies.lock().clear();
         self.inspections.lock().clear();
-        self.charges.lock().clear();
+        drop(std::mem::take(&mut *self.charges.lock()));
         self.unsent.lock().clear();
     }
 
@@ -160,38 +176,45 @@ impl SessionLink {
     }
 
     /// Keeps what a message is charged with, under a number that goes with the message.
-    pub(crate) fn keep_charge(&self, charge: Charge, slot: Option<EvalSlot>) -> u64 {
-        if !charge.is_counted() && slot.is_none() {
+    pub(crate) fn keep_charge(&self, charge: Charge, slot: Option<EvalSlot>, is_eval: bool) -> u64 {
+        if !charge.is_counted() && !is_eval {
             return 0;
         }
         let number = self.next_number();
-        self.charges.lock().insert(number, Charged { charge, slot });
+        let mut charges = self.charges.lock();
+        charges.evals += usize::from(is_eval);
+        charges.by_number.insert(number, Charged { charge, slot, is_eval });
         number
+    }
+
+    /// Whether evals were sent to the session that it has not answered: a further one would wait.
+    pub(crate) fn has_open_evals(&self) -> bool {
+        self.charges.lock().evals > 0
     }
 
     /// The session has dealt with a message; with `is_open`, only with its text.
     pub(super) fn discharge(&self, number: u64, is_open: bool) {
         let mut charges = self.charges.lock();
         if is_open {
-            if let Some(charged) = charges.get_mut(&number) {
+            if let Some(charged) = charges.by_number.get_mut(&number) {
                 charged.charge.release_text();
             }
             return;
         }
-        let charged = charges.remove(&number);
+        let charged = charges.remove(number);
         drop(charges);
         drop(charged);
     }
 
     /// An eval does not wait any more.
     pub(super) fn dequeue(&self, number: u64) {
-        let slot = self.charges.lock().get_mut(&number).and_then(|charged| charged.slot.take());
+        let slot = self.charges.lock().by_number.get_mut(&number).and_then(|charged| charged.slot.take());
         drop(slot);
     }
 
     /// Charges further bytes for a message; `false` if there is no room for them.
     pub(super) fn try_grow_charge(&self, number: u64, bytes: usize) -> bool {
-        self.charges.lock().get_mut(&number).is_none_or(|charged| charged.charge.try_grow(bytes))
+        self.charges.lock().by_number.get_mut(&number).is_none_or(|charged| charged.charge.try_grow(bytes))
     }
 
     /// How the session is doing.

@@ -128,7 +128,7 @@ async fn peer_ids_that_look_like_ours_name_the_peers_functions() {
         (&answer["id"], &value["own"]["$fn"], &value["back"]["$fn"]),
         (&json!(2), &json!("h1"), &json!("h2"))
     );
-    assert_eq!(value["asked"], json!({"$fn": "1:h2"}), "a function of an answer is not one of ours");
+    assert_eq!(value["answer"], json!({"$fn": "1:h2"}), "a function of an answer is not one of ours");
     send(invoke(4, json!({"ref": "h1", "args": [7]}))).await;
     assert_eq!(read_json(&mut frames).await["result"]["value"], json!([7, 7]));
     send(json!({"jsonrpc": "2.0", "method": "release_ref", "params": {"ref": "h1", "count": 1}})).await;

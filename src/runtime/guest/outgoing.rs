@@ -126,11 +126,14 @@ impl Guest {
         let waiting = ScriptCall {
             resolve: self.roots.hold(ctx, resolve)?,
             reject: self.roots.hold(ctx, reject)?,
-            stack: self.place_of_call(ctx)?,
+            stack: String::new(),
             payload_bytes,
             claimed_bytes,
         };
         self.machine_mut().state.script_calls.wait(call, waiting);
+        // Last, because it runs JavaScript: the turn may be suspended there, and what is claimed is counted then.
+        let stack = self.place_of_call(ctx)?;
+        self.machine_mut().state.script_calls.set_stack(call, stack);
         Ok(())
     }
 

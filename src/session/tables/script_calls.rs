@@ -61,6 +61,13 @@ impl ScriptCalls {
         self.waiting.insert(number, call);
     }
 
+    /// Says where in the script a call was made.
+    pub fn set_stack(&mut self, number: u64, stack: String) {
+        if let Some(call) = self.waiting.get_mut(&number) {
+            call.stack = stack;
+        }
+    }
+
     /// Takes a call whose answer is there, or that is abandoned.
     pub fn take(&mut self, number: u64) -> Option<ScriptCall> {
         let call = self.waiting.remove(&number)?;
