@@ -23,6 +23,12 @@ pub struct CatalogEntry {
 }
 
 impl CatalogEntry {
+    /// An entry about which nothing but its name is known.
+    pub(crate) fn named(name: &str) -> Self {
+        let declaration = Declaration::named(name);
+        Self { declaration, input: None, output: None, params: Vec::new(), timeout: None }
+    }
+
     /// Its name, which is unique in its catalog.
     pub fn name(&self) -> &str {
         &self.declaration.name

@@ -17,10 +17,13 @@ pub const NAME_SEGMENTS_MAX: usize = 8;
 
 /// Bindings that the server itself calls at the client. Scripts do not see them, so the rule about globals is not
 /// theirs: keep them out of the [`NameSet`].
-pub const SERVER_CALLED: [&str; 2] = [APPROVE, CONSOLE_WRITE];
+pub const SERVER_CALLED: [&str; 3] = [APPROVE, BINDINGS_CHANGED, CONSOLE_WRITE];
 
 /// Decides whether a call may be made.
 pub const APPROVE: &str = "approve";
+
+/// Gets the names of the server's bindings that were added, changed and removed.
+pub const BINDINGS_CHANGED: &str = "bindings.changed";
 
 /// Gets console lines as they are printed.
 pub const CONSOLE_WRITE: &str = "console.write";

@@ -152,10 +152,12 @@ impl Guest {
         }
     }
 
-    /// The connection is over: its functions can no longer be called, so that their schemas go.
+    /// The connection is over: its functions can no longer be called, so that their schemas go. The names of its bindings
+    /// stay: scripts have them until the next client comes.
     pub(crate) fn drop_client_schemas(&self) {
         self.import_schemas.take();
-        self.client_catalog.take();
+        let names_only = self.client_catalog.borrow().names_only();
+        self.client_catalog.replace(Arc::new(names_only));
         self.drop_stale_schemas();
     }
 

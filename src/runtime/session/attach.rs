@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use super::super::guest::{Holder, Owner};
+use super::super::guest::Holder;
+use super::Session;
+use super::bindings::wants_changes;
 use super::inbox::{Attachment, EventSender};
-use super::turn::Action;
-use super::{Ready, Session};
 use crate::catalog::Catalog;
 use crate::protocol::boundary::{Closing, SessionEvent};
-use crate::protocol::names::CONSOLE_WRITE;
 use crate::schema::SchemaBudget;
 
 /// The connection that holds the session.
@@ -19,6 +18,10 @@ pub(crate) struct Live {
     pub(crate) catalog: Arc<Catalog>,
     /// The server's bindings as the client knows them.
     pub(crate) listed: Arc<Catalog>,
+    /// Whether the client is called when the server's bindings change.
+    pub(crate) wants_changes: bool,
+    /// Whether it has not answered such a call yet.
+    pub(crate) is_announcing: bool,
     pub(crate) schema_budget: SchemaBudget,
 }
 
@@ -33,7 +36,10 @@ impl Session {
         }
         self.departing = None;
         let Attachment { number, events_tx, catalog, listed, schema_budget } = attachment;
-        self.live = Some(Live { number, events_tx, catalog, listed, schema_budget });
+        let wants_changes = wants_changes(&catalog);
+        let is_announcing = false;
+        self.live =
+            Some(Live { number, events_tx, catalog, listed, wants_changes, is_announcing, schema_budget });
         self.introduce_client();
         self.send_waiting_calls().await;
     }
@@ -60,22 +66,5 @@ impl Session {
         let held = self.engine.guest.functions.borrow_mut().take_all_of(Holder::Client);
         self.forget(held);
         self.engine.guest.drop_client_schemas();
-    }
-
-    /// Tells the world of the script who its client is and which bindings there are now, before anything else runs.
-    pub(crate) fn introduce_client(&mut self) {
-        if let Some(live) = &self.live {
-            let guest = &self.engine.guest;
-            guest.attachment.set(live.number);
-            guest.schema_budget.replace(live.schema_budget.clone());
-            guest.console.borrow_mut().set_streaming(live.catalog.contains(CONSOLE_WRITE));
-        }
-        let client = self.live.as_ref().map(|live| Arc::clone(&live.catalog)).unwrap_or_default();
-        let server = self.parts.handlers.catalog();
-        self.engine.guest.client_catalog.replace(client);
-        self.engine.guest.server_catalog.replace(server);
-        let names = self.visible_bindings().iter().map(|entry| entry.name().to_owned()).collect();
-        let action = Action::Bindings(names);
-        self.ready.push_front(Ready { owner: Owner::Nobody, depth: 0, action });
     }
 }

@@ -28,6 +28,8 @@ pub(crate) enum Waiter {
     Handler(HandlerReply),
     /// Nobody: a console line.
     Nobody,
+    /// The session, which tells the client that bindings changed.
+    Announcement,
 }
 
 /// A call to the client.
@@ -126,7 +128,7 @@ impl Session {
             Waiter::Handler(HandlerReply { script_call: Some(call), .. }) => {
                 self.server_calls.get(call).map(ServerCall::owner)
             }
-            Waiter::Handler(_) | Waiter::Nobody => None,
+            Waiter::Handler(_) | Waiter::Nobody | Waiter::Announcement => None,
         }
     }
 
@@ -328,6 +330,7 @@ impl Session {
                 let _ = reply_tx.send(value.map(|value| scope_functions(value, number)));
             }
             Waiter::Nobody => {}
+            Waiter::Announcement => self.finish_announcement(),
         }
     }
 
@@ -374,10 +377,11 @@ impl Session {
         }
     }
 
-    /// Ends every call to a client that is still there; scripts and handlers get `error`. Console lines stay: they are
-    /// nobody's call.
+    /// Ends every call to a client that is still there; scripts and handlers get `error`. Console lines and announcements
+    /// stay: no script or handler made them.
     pub(crate) async fn give_up_client_calls(&mut self, error: &ErrorObject) {
-        let calls = self.client_calls.iter().filter(|(_, call)| !matches!(call.waiter, Waiter::Nobody));
+        let is_own = |call: &ClientCall| matches!(call.waiter, Waiter::Nobody | Waiter::Announcement);
+        let calls = self.client_calls.iter().filter(|(_, call)| !is_own(call));
         let numbers: Vec<u64> = calls.map(|(number, _)| *number).collect();
         for number in numbers {
             if let Some(call) = self.withdraw_call(number).await {

@@ -183,6 +183,11 @@ impl Session {
             // Or a client that does not answer would have the lines of all its evals kept here.
             return None;
         }
+        if !self.evals.queue.is_empty()
+            && let Some(ready) = self.bindings_for_eval()
+        {
+            return Some(ready);
+        }
         let Queued { requesters, mut params, .. } = self.evals.queue.pop_front()?;
         self.evals.next += 1;
         let number = self.evals.next;

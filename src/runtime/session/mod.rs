@@ -6,6 +6,7 @@
 
 mod arguments;
 mod attach;
+mod bindings;
 mod calls;
 mod client_calls;
 mod clock;
@@ -27,7 +28,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::context_pool::Need;
 use super::engine::{Engine, EngineError, Settled};
@@ -38,6 +39,7 @@ use super::shard::{Residence, Shard};
 use super::slices::Contender;
 use super::total::MemoryTotal;
 use crate::binding::{Callbacks, DroppedRefs, Handlers, HostFunctions, SessionScope};
+use crate::catalog::Catalog;
 use crate::limits::Limits;
 use crate::observe;
 use crate::protocol::boundary::{Closing, SessionEvent};
@@ -94,6 +96,9 @@ pub(crate) struct Session {
     call_deadlines: BTreeSet<(Instant, u64)>,
     outbox: Outbox,
     next_number: u64,
+    /// The latest version of the server's bindings that the session knows of.
+    catalog: Arc<Catalog>,
+    catalog_rx: watch::Receiver<Arc<Catalog>>,
     background: Background,
     cpu_total: Duration,
     references: observe::Level,
@@ -135,6 +140,8 @@ impl Session {
         let residence = shard
             .map(|shard| shard.register(Arc::clone(account), &inbox_tx, Arc::clone(&engine.poll_counter)));
         let handle = SessionHandle { inbox_tx: inbox_tx.clone() };
+        let mut catalog_rx = parts.handlers.subscribe();
+        let catalog = Arc::clone(&catalog_rx.borrow_and_update());
         let session = Self {
             outbox: Outbox::new(parts.limits.client_calls_open_max),
             keys: Keys::new(parts.limits.keyed_outcomes_max, parts.limits.keyed_bytes_max),
@@ -143,6 +150,8 @@ impl Session {
                 Duration::from_millis(parts.limits.background_cpu_ms_per_minute),
             ),
             evals: Evals::new(parts.limits.queued_evals_max),
+            catalog,
+            catalog_rx,
             parts,
             engine,
             dispatcher,
@@ -181,6 +190,9 @@ impl Session {
             }
             self.start_pending().await;
             self.take_releases().await;
+            if self.awaits_changes() {
+                self.announce_changes().await;
+            }
             let contender = self.wait_for_share().await;
             if self.ending.is_some() {
                 break;
@@ -200,7 +212,7 @@ impl Session {
 
     /// Waits for a message, or for the next thing whose time comes.
     async fn wait(&mut self) {
-        let wake_at = self.wake_at();
+        let (wake_at, awaits_changes) = (self.wake_at(), self.awaits_changes());
         let timer = async {
             match wake_at {
                 Some(at) => tokio::time::sleep_until(at.into()).await,
@@ -211,6 +223,7 @@ impl Session {
             biased;
             Some(message) = self.inbox_rx.recv() => self.accept(message).await,
             Some(request) = self.host_rx.recv() => self.accept_host(request).await,
+            Ok(()) = self.catalog_rx.changed(), if awaits_changes => self.accept_catalog(),
             () = timer => self.check_deadlines().await,
         }
     }

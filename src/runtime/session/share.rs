@@ -59,6 +59,9 @@ impl Session {
         if !self.is_retired() {
             self.start_pending().await;
             self.stream_console().await;
+            if self.awaits_changes() {
+                self.announce_changes().await;
+            }
         }
         contender.next_slice().await;
         if self.is_retired() {
