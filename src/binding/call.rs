@@ -57,11 +57,11 @@ pub struct SessionScope {
     pub id: String,
     /// Whose it is.
     pub principal: Arc<Principal>,
-    /// Where its calls are put down.
+    /// Records its calls.
     pub audit: Audit,
 }
 
-/// A function that a handler gives to a script or a client.
+/// A function that a handler passes to a script or a client.
 pub type NativeFunction = Arc<dyn Handler>;
 
 /// The functions that handlers gave away, by number. Numbers are never reused.
@@ -77,7 +77,7 @@ impl HostFunctions {
         self.live.lock().get(&number).cloned()
     }
 
-    /// Nobody holds it any more.
+    /// Drops a function that is not held any more.
     pub fn remove(&self, number: u64) {
         self.live.lock().remove(&number);
     }
@@ -103,7 +103,7 @@ pub struct Call {
     pub session: Arc<SessionScope>,
     /// When its answer comes too late.
     pub deadline: Instant,
-    /// Fires when nobody waits for the answer any more.
+    /// Fires when the answer is not awaited any more.
     pub cancel: CancellationToken,
     /// How many invokes it is inside of.
     pub depth: u32,

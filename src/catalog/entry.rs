@@ -10,7 +10,7 @@ use crate::schema::{FunctionParam, Schema, SchemaError, SchemaSource, SchemaWarn
 /// A binding as a session knows it: what it is called, what it takes and returns. It holds no handler.
 #[derive(Debug)]
 pub struct CatalogEntry {
-    /// As it stands in the handshake.
+    /// As a handshake lists it.
     pub declaration: Declaration,
     /// The compiled schema of the input; absent where any input is accepted.
     pub input: Option<Schema>,

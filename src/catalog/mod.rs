@@ -168,7 +168,7 @@ impl CatalogBuilder {
     }
 }
 
-/// Where a number stands in a list that is sorted by number: at its own index, as long as nothing was removed.
+/// The index of a number in a list that is sorted by number. It is the number itself as long as nothing was removed.
 pub(crate) fn position_of<T>(sorted: &[T], number: u32, number_of: impl Fn(&T) -> u32) -> Option<usize> {
     let expected = number as usize;
     match sorted.get(expected) {

@@ -36,7 +36,6 @@ async fn added_binding_is_found_by_invoke_search_and_types() {
     assert!(!before["result"]["value"].as_str().unwrap().contains("lookup"));
     tools.offer(&["tools.lookup"]).await;
     assert_eq!(wire.invoke("tools.lookup", json!({})).await["result"]["value"], "tools.lookup");
-    wire.value("1").await;
     let types = wire.invoke("bindings.types", json!({})).await;
     assert!(types["result"]["value"].as_str().unwrap().contains("function lookup"), "{types}");
     let hits = wire.invoke("bindings.search", json!({"query": "lookup"})).await;

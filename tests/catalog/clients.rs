@@ -1,4 +1,4 @@
-//! What clients are told of a change, and what becomes of the names that they declared.
+//! How clients learn of a change, and what becomes of the names that they declared.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Which bindings the scripts of a session see, and what its client is told when the server's change.
+//! Which bindings the scripts of a session see, and how its client learns that the server's have changed.
 //!
 //! Scripts keep the bindings that they began with until the next eval. A client that declares `bindings.changed` is called
 //! as soon as there is a new version; while it has not answered, later versions are collected into the next call.
@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::super::guest::Owner;
 use super::client_calls::Waiter;
+use super::describe::VisibleBindings;
 use super::turn::Action;
 use super::{Ready, Session};
 use crate::catalog::Catalog;
@@ -27,7 +28,6 @@ impl Session {
         }
         let client = self.live.as_ref().map(|live| Arc::clone(&live.catalog)).unwrap_or_default();
         self.engine.guest.client_catalog.replace(client);
-        self.refresh_catalog();
         let ready = self.set_bindings();
         self.ready.push_front(ready);
     }
@@ -39,9 +39,17 @@ impl Session {
         (known != self.catalog.version()).then(|| self.set_bindings())
     }
 
+    /// The bindings that the next eval of this session sees.
+    pub(crate) fn visible_bindings(&mut self) -> VisibleBindings {
+        self.refresh_catalog();
+        let client = Arc::clone(&self.engine.guest.client_catalog.borrow());
+        VisibleBindings { server: Arc::clone(&self.catalog), client }
+    }
+
     fn set_bindings(&mut self) -> Ready {
-        self.engine.guest.server_catalog.replace(Arc::clone(&self.catalog));
-        let names = self.visible_bindings().iter().map(|entry| entry.name().to_owned()).collect();
+        let visible = self.visible_bindings();
+        let names = visible.iter().map(|entry| entry.name().to_owned()).collect();
+        self.engine.guest.server_catalog.replace(visible.server);
         Ready { owner: Owner::Nobody, depth: 0, action: Action::Bindings(names) }
     }
 

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::meter::Stop;
-use super::describe::{self, VisibleBindings};
+use super::describe;
 use super::dispatch::Work;
 use super::evals::Requester;
 use super::{Session, SessionInfo};
@@ -189,23 +189,16 @@ impl Session {
         info
     }
 
-    fn write_types(&self) -> Work {
+    fn write_types(&mut self) -> Work {
         let (account, slot) = (self.parts.scope.principal.account.clone(), Arc::clone(&self.describe_slot));
         let bindings = self.visible_bindings();
         Box::pin(async move { Ok(describe::write_types(bindings, account, slot).await) })
     }
 
-    fn search(&self, query: String) -> Work {
+    fn search(&mut self, query: String) -> Work {
         let (account, slot) = (self.parts.scope.principal.account.clone(), Arc::clone(&self.describe_slot));
         let bindings = self.visible_bindings();
         Box::pin(async move { Ok(describe::search(bindings, query, account, slot).await) })
-    }
-
-    /// The bindings that the scripts of this session see.
-    pub(super) fn visible_bindings(&self) -> VisibleBindings {
-        let guest = &self.engine.guest;
-        let (server, client) = (&guest.server_catalog, &guest.client_catalog);
-        VisibleBindings { server: Arc::clone(&server.borrow()), client: Arc::clone(&client.borrow()) }
     }
 }
 
