@@ -25,7 +25,7 @@ pub struct SessionScope {
     pub id: String,
     /// Whose it is.
     pub principal: Arc<Principal>,
-    /// Where its calls are put down.
+    /// Records its calls.
     pub audit: Audit,
 }
 
@@ -101,7 +101,7 @@ pub struct Call {
     pub session: Arc<SessionScope>,
     /// When its answer comes too late.
     pub deadline: Instant,
-    /// Fires when nobody waits for the answer any more.
+    /// Fires when the answer is not awaited any more.
     pub cancel: CancellationToken,
     /// How many invokes it is inside of.
     pub depth: u32,

@@ -42,7 +42,7 @@ impl BindingError {
         thrown.or(Some(self.0.code)).filter(|code| !RESERVED_CODES.contains(code))
     }
 
-    /// What a script said when it threw: the message of its error, without the name that stands before it.
+    /// What a script said when it threw: the message of its error, without the name before it.
     pub fn own_message(&self) -> &str {
         match self.0.message.split_once(": ") {
             Some((name, message)) if is_error_name(name) => message,
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_message_of_a_thrown_error_stands_without_its_name() {
+    fn own_message_leaves_out_the_error_name() {
         assert_eq!(thrown("Error: nope", json!({})).own_message(), "nope");
         assert_eq!(thrown("Error: TypeError: x", json!({})).own_message(), "TypeError: x");
         assert_eq!(thrown("a problem: x", json!({})).own_message(), "a problem: x");
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_of_its_own_is_told_from_those_of_the_protocol() {
+    fn own_code_leaves_out_codes_of_the_protocol() {
         assert_eq!(thrown("Error: nope", json!({"code": 5})).own_code(), Some(5));
         assert_eq!(thrown("Error: nope", json!({"code": -32_000})).own_code(), None);
         assert_eq!(thrown("Error: nope", json!({})).own_code(), None);

@@ -71,6 +71,7 @@ pub struct Registration {
 }
 
 /// What is known of a registered package.
+#[derive(Clone)]
 struct PackageRecord {
     origin: Arc<str>,
     source: SchemaSource<'static>,
@@ -139,7 +140,8 @@ impl Handlers {
     /// Moves all packages of other handlers here, with their compiled schemas. Bindings whose names are taken are refused.
     pub fn merge(self: &Arc<Self>, other: &Self) -> Vec<DeclarationProblem> {
         let mut problems = Vec::new();
-        let packages = std::mem::take(&mut other.writer.lock().packages);
+        // They stay known there: until a package is moved, it may still publish to the other handlers.
+        let packages = other.writer.lock().packages.clone();
         for (at, record) in packages.into_iter().enumerate() {
             let refused = record.publisher.clone().register(|_| {
                 let moved =

@@ -97,7 +97,7 @@ impl HandlerEntry {
         self.permit(&input, &mut call, decision, effects).await?;
         check(Direction::Input, &self.entry, &input, &session, is_in_turn)?;
         let Ok(_slot) = self.slots.try_acquire() else {
-            return Err(ErrorObject::new(Kind::Busy, format!("{name}: too many calls at once")));
+            return Err(ErrorObject::new(Kind::Busy, format!("{name}: too many concurrent calls")));
         };
         let (output, has_waited) = self.run(input, call).await?;
         is_in_turn &= !has_waited;

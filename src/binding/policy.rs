@@ -34,14 +34,14 @@ pub enum UnknownNames {
     Warn,
 }
 
-/// What the policy says of a call.
+/// What a policy decides for a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// Go on.
+    /// The call is made.
     Allow,
-    /// Ask the client first.
+    /// The client has to approve it first.
     Ask,
-    /// No, and why.
+    /// The call is refused, for this reason.
     Deny(String),
 }
 
@@ -57,7 +57,7 @@ impl Decision {
 }
 
 impl Policy {
-    /// Decides over a call of `binding`, which has these effects.
+    /// Decides about a call of `binding`, which has these effects.
     pub fn decide(&self, binding: &str, effects: &[String]) -> Decision {
         if self.deny.contains(binding) {
             return Decision::Deny(format!("{binding} is not allowed here"));
@@ -78,16 +78,16 @@ impl Policy {
     }
 }
 
-/// Somebody who may open sessions.
+/// An owner of sessions: the name that a token stands for.
 #[derive(Debug, Clone)]
 pub struct Principal {
-    /// Their name, in logs and as the namespace of what they store.
+    /// In logs, and as the namespace of what it stores.
     pub name: String,
-    /// What their sessions may do.
+    /// What its sessions may do.
     pub policy: Policy,
-    /// What they may do beyond their own sessions.
+    /// What it may do beyond its own sessions.
     pub roles: Roles,
-    /// What they have and use, on all their connections together.
+    /// Its quotas and what it uses of them, on all its connections together.
     pub account: Arc<Account>,
 }
 
@@ -105,7 +105,7 @@ impl Principal {
         self
     }
 
-    /// Whoever connects when no token is configured.
+    /// The principal of every connection when no token is configured.
     pub fn anonymous() -> Self {
         Self::new("anonymous", Policy::default(), Quotas::default())
     }
@@ -120,21 +120,21 @@ mod tests {
     }
 
     #[test]
-    fn an_effect_outside_the_allowed_ones_is_denied() {
+    fn effect_that_is_not_allowed_is_denied() {
         let policy = Policy { allow: Some(set(&["read"])), ..Policy::default() };
         assert_eq!(policy.decide("kv.get", &["read".into()]), Decision::Allow);
         assert!(matches!(policy.decide("kv.set", &["read".into(), "write".into()]), Decision::Deny(_)));
     }
 
     #[test]
-    fn an_effect_that_needs_approval_is_allowed_once_it_has_it() {
+    fn effect_under_approve_needs_no_allow() {
         let policy = Policy { allow: Some(set(&["read"])), approve: set(&["write"]), ..Policy::default() };
         assert_eq!(policy.decide("kv.set", &["write".into()]), Decision::Ask);
         assert!(matches!(policy.decide("http.request", &["external".into()]), Decision::Deny(_)));
     }
 
     #[test]
-    fn denial_by_effect_wins_over_allowing_it() {
+    fn denied_effect_wins_over_allowed() {
         let policy =
             Policy { allow: Some(set(&["read", "external"])), deny: set(&["external"]), ..Policy::default() };
         assert_eq!(policy.decide("kv.get", &["read".into()]), Decision::Allow);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn approval_is_asked_by_effect_or_by_name_and_denial_wins() {
+    fn denied_binding_wins_over_approval() {
         let policy = Policy {
             approve: set(&["external", "kv.delete"]),
             deny: set(&["http.request"]),

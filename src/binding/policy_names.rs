@@ -1,4 +1,4 @@
-//! The names in policies, held against the bindings that were loaded.
+//! The names in policies, compared with the bindings that were loaded.
 //!
 //! A misspelled name in `deny` or `approve` protects from nothing, so it is an error unless the policy says otherwise. A
 //! misspelled effect in `allow` only forbids more than was meant, which shows at the first call: a warning.
@@ -14,10 +14,10 @@ use crate::catalog::search::closest;
 /// Effects that are known whatever is loaded: a policy may name them before there is a binding that has them.
 pub const STANDARD_EFFECTS: [&str; 3] = ["read", "write", "external"];
 
-/// A name in a policy that means nothing.
+/// A name in a policy that is not known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownName {
-    /// Where it stands, such as `tokens.toml: tokens[0].policy.deny`.
+    /// Its place, such as `tokens.toml: tokens[0].policy.deny`.
     pub place: String,
     /// The name.
     pub name: String,
@@ -61,7 +61,7 @@ impl<'a> PolicyNames<'a> {
         }
     }
 
-    /// The names in a policy that are not known. `place` is where it stands, up to the name of a list in it.
+    /// The names in a policy that are not known. `place` is the place of the policy, up to the name of a list in it.
     pub fn check(&self, place: &str, policy: &Policy) -> Vec<UnknownName> {
         let is_error = policy.unknown == UnknownNames::Refuse;
         let mut unknown = Vec::new();

@@ -38,7 +38,7 @@ impl TagError {
         self
     }
 
-    /// The error for a value that stands at `place` of a message, `/input` or nothing.
+    /// The error for a value at `place` of a message, which is `/input` or empty.
     pub(crate) fn into_object(self, kind: Kind, place: &str) -> ErrorObject {
         let path = format!("{place}{}", self.path);
         ErrorObject::new(kind, format!("{path}: {}", self.message)).with("path", path)
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_tags_are_found_wherever_they_stand() {
+    fn malformed_tags_are_found_at_any_depth() {
         for (tag, path) in [
             (json!({"$undefined": false}), "/$undefined"),
             (json!({"$number": "7"}), "/$number"),
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_those_of_the_calendar() {
+    fn dates_outside_the_calendar_are_refused() {
         for date in [
             "2026-01-31",
             "2024-02-29",

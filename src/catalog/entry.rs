@@ -10,7 +10,7 @@ use crate::schema::{FunctionParam, Schema, SchemaError, SchemaSource, SchemaWarn
 /// A binding as a session knows it: what it is called, what it takes and returns. It holds no handler.
 #[derive(Debug)]
 pub struct CatalogEntry {
-    /// As it stands in the handshake.
+    /// As a handshake lists it.
     pub declaration: Declaration,
     /// The compiled schema of the input; absent where any input is accepted.
     pub input: Option<Schema>,
@@ -23,6 +23,12 @@ pub struct CatalogEntry {
 }
 
 impl CatalogEntry {
+    /// An entry about which nothing but its name is known.
+    pub(crate) fn named(name: &str) -> Self {
+        let declaration = Declaration::named(name);
+        Self { declaration, input: None, output: None, params: Vec::new(), timeout: None }
+    }
+
     /// Its name, which is unique in its catalog.
     pub fn name(&self) -> &str {
         &self.declaration.name

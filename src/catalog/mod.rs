@@ -115,6 +115,13 @@ impl Catalog {
         self.entries.iter().filter(|entry| !names::is_server_called(entry.name()))
     }
 
+    /// The same names and numbers with nothing declared or compiled.
+    pub(crate) fn names_only(&self) -> Self {
+        let entries = self.entries.iter().map(|entry| Arc::new(CatalogEntry::named(entry.name())));
+        let numbered: Vec<_> = self.numbers.iter().copied().zip(entries).collect();
+        Self::new(self.version, numbered, self.names.clone())
+    }
+
     /// The TypeScript declarations of this catalog alone, if [`Self::keep_typescript`] was called before.
     pub(crate) fn typescript(&self) -> Option<&str> {
         self.typescript.get().map(String::as_str)
@@ -162,7 +169,7 @@ impl CatalogBuilder {
     }
 }
 
-/// Where a number stands in a list that is sorted by number: at its own index, as long as nothing was removed.
+/// The index of a number in a list that is sorted by number. It is the number itself as long as nothing was removed.
 pub(crate) fn position_of<T>(sorted: &[T], number: u32, number_of: impl Fn(&T) -> u32) -> Option<usize> {
     let expected = number as usize;
     match sorted.get(expected) {
@@ -231,5 +238,15 @@ mod tests {
         assert!(catalog.contains("approve") && !catalog.names().contains("approve"));
         let seen: Vec<_> = catalog.callable_by_scripts().map(|entry| entry.name()).collect();
         assert_eq!(seen, ["lookup"]);
+    }
+
+    #[test]
+    fn names_only_keeps_names_and_numbers() {
+        let mut full = catalog(3, &[(1, "a"), (4, "b.c")]);
+        full.entries[0] =
+            Arc::new(CatalogEntry { timeout: Some(std::time::Duration::ZERO), ..CatalogEntry::named("a") });
+        let names = full.names_only();
+        assert_eq!((names.number_of("a"), names.number_of("b.c"), names.version()), (Some(1), Some(4), 3));
+        assert!(names.names().has_name_or_prefix("b") && names.get("a").unwrap().timeout.is_none());
     }
 }

@@ -24,7 +24,7 @@ pub const QUERY_BYTES_MAX: usize = 1024;
 /// Deep schemas repeat themselves; the first names say what it is about.
 pub const PROPERTIES_SEARCHED_MAX: usize = 64;
 
-/// Bytes of a description that are searched; what a binding does stands at its beginning.
+/// Bytes of a description that are searched; the first sentences say what a binding does.
 pub const DESCRIPTION_SEARCHED_BYTES_MAX: usize = 2048;
 
 const SCORE_EXACT_NAME: u32 = 1000;
@@ -128,7 +128,7 @@ fn best(word: &str, among: &[String], whole: u32, part: u32) -> u32 {
     if among.iter().any(is_part) { part } else { 0 }
 }
 
-/// `getOrder_byID` gives `get`, `order`, `by`, `id`, all in lower case.
+/// Splits `getOrder_byID` into `get`, `order`, `by`, `id`, all in lower case.
 fn split_words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_found_for_nothing() {
+    fn empty_and_unrelated_queries_find_nothing() {
         assert!(found("").is_empty());
         assert!(found("  .,; ").is_empty());
         assert!(found("weather").is_empty());
@@ -250,7 +250,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_searched_without_harm(query in "\\PC{0,80}", description in "\\PC{0,80}") {
+        fn search_accepts_any_text(query in "\\PC{0,80}", description in "\\PC{0,80}") {
             let binding = Declaration { description: Some(description), ..Declaration::named("a.b") };
             prop_assert!(search(&[binding], &query, 1).len() <= 1);
         }

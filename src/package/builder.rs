@@ -51,7 +51,7 @@ impl Package {
         self.bind_with(name, description, [], BindingLimits::default(), function)
     }
 
-    /// Adds a function as a binding, with what it does to the world and within which limits.
+    /// Adds a function as a binding, with its effects and limits.
     #[must_use]
     pub fn bind_with<'a, I, O, F, Fut>(
         self,
@@ -110,12 +110,12 @@ impl Package {
     }
 }
 
-/// Every schema of ours is Draft 2020-12, so none has to say it.
+/// Every schema here is Draft 2020-12, so none has to name its draft.
 fn settings() -> SchemaSettings {
     SchemaSettings::draft2020_12().with(|settings| settings.meta_schema = None)
 }
 
-/// The schema of a type; what it refers to stands in its own `$defs`.
+/// The schema of a type; what it refers to is in its own `$defs`.
 fn schema_of<T: JsonSchema>(settings: SchemaSettings) -> Value {
     settings.into_generator().into_root_schema_for::<T>().to_value()
 }
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_are_those_of_the_types_and_complete_in_themselves() {
+    fn schemas_of_types_are_complete() {
         let package = Package::new("orders").bind_with(
             "getOrder",
             "Fetch an order.",

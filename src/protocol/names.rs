@@ -22,6 +22,9 @@ pub const SERVER_CALLED: [&str; 3] = [APPROVE, BINDINGS_CHANGED, CONSOLE_WRITE];
 /// Decides whether a call may be made.
 pub const APPROVE: &str = "approve";
 
+/// Gets the names of the server's bindings that were added, changed and removed.
+pub const BINDINGS_CHANGED: &str = "bindings.changed";
+
 /// Gets console lines as they are printed.
 pub const CONSOLE_WRITE: &str = "console.write";
 

@@ -2,17 +2,11 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
-
 use super::boundary::FromSession;
-use super::tables::{Freed, Waiter};
-use super::{ChargedTo, ClientConnection, Effect, RefHolder, Session, SessionState, Turn, Work};
-use crate::catalog::Catalog;
-use crate::catalog::changes::CatalogChanges;
+use super::tables::Freed;
+use super::{ClientConnection, Effect, RefHolder, Session, SessionState};
 use crate::protocol::boundary::{Closing, SessionEvent};
 use crate::protocol::fn_ref::FnRef;
-use crate::protocol::methods::{Payload, Target};
-use crate::protocol::names::BINDINGS_CHANGED;
 
 impl Session {
     /// A connection takes the session, from another one if need be.
@@ -23,29 +17,12 @@ impl Session {
         }
         self.state.stalled = None;
         let connection = client.number;
-        if client.listed.version() > self.state.catalog.version() {
-            self.state.next_catalog = Some(Arc::clone(&client.listed));
-        }
+        self.offer_catalog(Arc::clone(&client.listed));
         self.state.client = Some(client);
         self.introduce_client();
         let evals_queued = self.state.evals.queued() + usize::from(self.state.evals.running.is_some());
         self.send(FromSession::Attached { connection, evals_queued });
         self.send_waiting_calls();
-    }
-
-    /// The server's bindings changed: scripts see it from the next eval on, and a client that wants to know is notified.
-    pub(super) fn change_catalog(&mut self, catalog: Arc<Catalog>) {
-        if let Some(client) = &mut self.state.client
-            && client.bindings.contains(BINDINGS_CHANGED)
-        {
-            let changes = CatalogChanges::between(&client.listed, &catalog, client.bindings.names());
-            client.listed = Arc::clone(&catalog);
-            if !changes.is_empty() {
-                let target = Target::Binding(BINDINGS_CHANGED.to_owned());
-                self.call_client(Waiter::Line, target, Payload::Input(json!(changes)), 0);
-            }
-        }
-        self.state.next_catalog = Some(catalog);
     }
 
     /// Whether messages of that connection are for this session: it holds it, or it held it and reads too slowly.
@@ -71,26 +48,14 @@ impl Session {
 
     /// What belongs to a connection ends with it.
     fn detach_client(&mut self) {
-        self.state.client = None;
+        if let Some(client) = self.state.client.take() {
+            self.state.last_client_names = Arc::new(client.bindings.names_only());
+        }
         self.state.console.set_streaming(false);
         self.fail_client_calls();
         let freed = self.state.references.release_all(RefHolder::Client);
         self.free(freed);
         self.state.references.drop_import_schemas();
-    }
-
-    /// The script is told which bindings there are now, before anything else runs.
-    pub(super) fn introduce_client(&mut self) {
-        if self.state.client.is_some() {
-            let streams = self.state.streams_console();
-            self.state.console.set_streaming(streams);
-        }
-        self.announce_bindings();
-    }
-
-    pub(super) fn announce_bindings(&mut self) {
-        let turn = Turn { charged_to: ChargedTo::Background, depth: 0, work: Work::Bindings };
-        self.state.ready.push_front(turn);
     }
 
     /// The client gives up a function of the script.

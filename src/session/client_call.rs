@@ -93,7 +93,7 @@ impl Session {
         match waiter {
             Waiter::Script { charged_to, .. } => Some(*charged_to),
             Waiter::Handler { script_call, .. } => self.state.handler_calls.charged_to((*script_call)?),
-            Waiter::Line => None,
+            Waiter::Line | Waiter::Announcement => None,
         }
     }
 
@@ -282,6 +282,10 @@ impl Session {
                 self.discharge(charge);
             }
             Waiter::Line => self.discharge(charge),
+            Waiter::Announcement => {
+                self.discharge(charge);
+                self.finish_announcement();
+            }
         }
     }
 

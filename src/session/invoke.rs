@@ -87,7 +87,7 @@ impl Session {
 
     /// The host writes about the bindings that scripts see.
     fn describe_bindings(&mut self, by: InvokedBy, query: Option<String>, payload: RawPayload, depth: u32) {
-        let server = Arc::clone(&self.state.catalog);
+        let server = Arc::clone(self.latest_catalog());
         let client =
             self.state.client.as_ref().map(|client| Arc::clone(&client.bindings)).unwrap_or_default();
         self.call_handler_with_text(by, HandlerTarget::Describe { server, client, query }, payload, depth);

@@ -9,6 +9,7 @@
 //! done immediately, so nothing but an eval ever waits behind an eval.
 
 mod attach;
+mod bindings;
 pub mod boundary;
 mod client_call;
 mod control;
@@ -195,7 +196,7 @@ impl Session {
     fn accept(&mut self, message: ToSession) {
         match message {
             ToSession::Attach { connection, bindings, listed, schema_bytes } => {
-                self.attach(ClientConnection { number: connection, bindings, listed, schema_bytes });
+                self.attach(ClientConnection::new(connection, bindings, listed, schema_bytes));
             }
             ToSession::Stalled { connection } => self.stall(connection),
             ToSession::Detach { connection } => self.detach(connection),

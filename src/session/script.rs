@@ -87,32 +87,6 @@ impl Session {
         self.state.dropped_imports.push(function);
     }
 
-    /// The number of a binding of the server that scripts see under that name; the client's bindings come first.
-    pub fn server_binding(&self, name: &str) -> Option<u32> {
-        let client = self.state.client.as_ref();
-        match client.is_some_and(|client| client.bindings.names().contains(name)) {
-            true => None,
-            false => self.state.catalog.number_of(name),
-        }
-    }
-
-    /// Whether a binding has that name, or a namespace that begins with it.
-    pub fn is_binding(&self, name: &str) -> bool {
-        let client = self.state.client.as_ref();
-        self.state.catalog.names().has_name_or_prefix(name)
-            || client.is_some_and(|client| client.bindings.names().has_name_or_prefix(name))
-    }
-
-    /// The names of all bindings that scripts see: the server's that no name of the client hides, then the client's.
-    pub fn visible_names(&self) -> Vec<String> {
-        let client = self.state.client.as_ref().map(|client| &client.bindings);
-        let is_hidden = |name: &str| client.is_some_and(|client| client.names().conflict(name).is_some());
-        let server = self.state.catalog.iter().map(|entry| entry.name()).filter(|name| !is_hidden(name));
-        let own =
-            client.into_iter().flat_map(|client| client.callable_by_scripts()).map(|entry| entry.name());
-        server.chain(own).map(str::to_owned).collect()
-    }
-
     /// The binding that functions go to may declare what they are to take and return.
     pub fn note_function_schemas(&mut self, target: &CallTarget, input: &Value) {
         let (entry, holder) = match target {

@@ -28,8 +28,17 @@ pub struct ClientConnection {
     pub bindings: Arc<Catalog>,
     /// The server's bindings as the client knows them.
     pub listed: Arc<Catalog>,
+    /// Whether the client has not answered `bindings.changed` yet.
+    pub is_announcing: bool,
     /// What the schemas of these bindings take.
     pub schema_bytes: usize,
+}
+
+impl ClientConnection {
+    /// A connection that begins.
+    pub fn new(number: u64, bindings: Arc<Catalog>, listed: Arc<Catalog>, schema_bytes: usize) -> Self {
+        Self { number, bindings, listed, is_announcing: false, schema_bytes }
+    }
 }
 
 /// See the module.
@@ -45,6 +54,8 @@ pub struct SessionState {
     pub next_catalog: Option<Arc<Catalog>>,
     /// The connection that holds it.
     pub client: Option<ClientConnection>,
+    /// The names of the last client's bindings: scripts have them until the next client comes.
+    pub last_client_names: Arc<Catalog>,
     /// A connection to which nothing more is sent. What it sent before it ended may still be on its way.
     pub stalled: Option<u64>,
     /// The evals.
@@ -133,6 +144,7 @@ impl SessionState {
             catalog,
             next_catalog: None,
             client: None,
+            last_client_names: Arc::default(),
             stalled: None,
             evals: EvalQueue::new(limits.queued_evals_max, limits.connection_bytes_max.saturating_mul(2)),
             keys: KeyedOutcomes::new(limits.keyed_outcomes_max, limits.keyed_bytes_max),

@@ -70,8 +70,8 @@ impl Session {
         if may_run_background && self.has_leftovers() {
             return Some(Turn { charged_to: ChargedTo::Background, depth: 0, work: Work::Jobs });
         }
-        if self.take_next_catalog() {
-            return self.state.ready.pop_front();
+        if let Some(turn) = self.bindings_for_eval() {
+            return Some(turn);
         }
         self.start_next_eval()
     }
@@ -79,17 +79,6 @@ impl Session {
     /// Whether an eval left something to be run or reported.
     pub(super) fn has_leftovers(&self) -> bool {
         self.context.has_jobs || !self.state.rejections.is_empty()
-    }
-
-    /// Takes a new version of the server's bindings over before the next eval.
-    fn take_next_catalog(&mut self) -> bool {
-        if self.state.evals.queued() == 0 {
-            return false;
-        }
-        let Some(catalog) = self.state.next_catalog.take() else { return false };
-        self.state.catalog = catalog;
-        self.announce_bindings();
-        true
     }
 
     fn due_timer(&mut self, may_run_background: bool) -> Option<Turn> {

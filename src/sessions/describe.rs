@@ -26,14 +26,14 @@ const SLICE_TIME_MAX: Duration = Duration::from_millis(5);
 
 /// The bindings that the scripts of a session see.
 #[derive(Clone)]
-pub(super) struct VisibleBindings {
-    pub(super) server: Arc<Catalog>,
-    pub(super) client: Arc<Catalog>,
+pub(crate) struct VisibleBindings {
+    pub(crate) server: Arc<Catalog>,
+    pub(crate) client: Arc<Catalog>,
 }
 
 impl VisibleBindings {
     /// The server's, without those that a name of the client hides, then the client's.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<CatalogEntry>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<CatalogEntry>> {
         let names = self.client.names();
         let server = self.server.iter().filter(|entry| names.conflict(entry.name()).is_none());
         server.chain(self.client.callable_by_scripts())

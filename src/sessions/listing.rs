@@ -6,10 +6,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 
-use super::written;
-use crate::binding::Handlers;
+use super::{Directory, written};
+use crate::binding::{Handlers, Principal};
 use crate::catalog::Catalog;
 use crate::protocol::declaration::Declaration;
+use crate::protocol::methods::HandshakeParams;
 use crate::protocol::names::NameSet;
 use crate::session::control_declarations;
 
@@ -63,5 +64,21 @@ impl Listings {
             *latest = Arc::new(Listing::new(catalog));
         }
         Arc::clone(&latest)
+    }
+}
+
+impl Directory {
+    /// The names that the client of a resumed session cannot take, where they are fewer than those that are listed.
+    pub(super) fn names_taken(
+        &self,
+        principal: &Principal,
+        params: &HandshakeParams,
+        listing: &Listing,
+    ) -> Option<NameSet> {
+        let sessions = self.sessions.lock();
+        let entry = sessions.get(&params.session.as_ref()?.id)?;
+        let number = Some(entry.first_number).filter(|_| entry.principal.name == principal.name)?;
+        drop(sessions);
+        listing.names_below(number)
     }
 }

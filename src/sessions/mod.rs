@@ -32,7 +32,6 @@ use crate::observe;
 use crate::observe::audit::{Audit, Event};
 use crate::protocol::boundary::Closing;
 use crate::protocol::methods::{HandshakeParams, PROTOCOL, ResumeParams};
-use crate::protocol::names::NameSet;
 use crate::quota::SessionSlot;
 use crate::rpc::{ErrorObject, Kind};
 use crate::runtime::shard::Shard;
@@ -249,20 +248,6 @@ impl Directory {
         let handshake_result =
             written(&HandshakeResult { protocol: PROTOCOL, session_id: &lease.id, bindings, metadata });
         Ok(OpenSession { lease, events, handshake_result })
-    }
-
-    /// The names that the client of a resumed session cannot take, where they are fewer than those that are listed.
-    fn names_taken(
-        &self,
-        principal: &Principal,
-        params: &HandshakeParams,
-        listing: &Listing,
-    ) -> Option<NameSet> {
-        let sessions = self.sessions.lock();
-        let entry = sessions.get(&params.session.as_ref()?.id)?;
-        let number = Some(entry.first_number).filter(|_| entry.principal.name == principal.name)?;
-        drop(sessions);
-        listing.names_below(number)
     }
 
     fn create(&self, principal: &Arc<Principal>, listing: &Listing) -> Result<Opened, ErrorObject> {

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn mistyped_names_lead_to_the_name_meant() {
+    fn mistyped_name_suggests_the_intended_one() {
         for missing in ["getorder", "get_order", "getOrdr", "getOredr", "Order.get", "getOrders"] {
             assert_eq!(meant(missing).first().map(String::as_str), Some("getOrder"), "{missing}");
         }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn unlike_names_lead_nowhere() {
+    fn unrelated_names_are_not_suggested() {
         assert!(meant("foo").is_empty());
         assert!(meant("").is_empty());
         assert!(meant("x").is_empty());
@@ -141,13 +141,13 @@ mod tests {
     }
 
     #[test]
-    fn suggestions_are_cut_at_the_limit_likeliest_first() {
+    fn suggestions_are_sorted_and_limited() {
         let names = ["getUser2", "getUser", "getUsers", "getUse"];
         assert_eq!(closest(names, "getuser", 3), ["getUser", "getUse", "getUser2"]);
     }
 
     #[test]
-    fn long_names_are_compared_up_to_the_limit_and_not_past_it() {
+    fn names_past_the_length_limit_are_not_compared() {
         let at_limit = "a".repeat(COMPARED_BYTES_MAX);
         let past_limit = "a".repeat(COMPARED_BYTES_MAX + 1);
         assert_eq!(closest([at_limit.as_str()], &at_limit, 1), [at_limit.as_str()]);
@@ -165,7 +165,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_compared_without_harm(missing in "\\PC{0,80}") {
+        fn closest_accepts_any_text(missing in "\\PC{0,80}") {
             prop_assert!(closest(["a.b", missing.as_str()], &missing, 1).len() <= 1);
         }
     }

@@ -6,7 +6,7 @@ use super::types::list;
 use crate::schema::reference;
 
 /// Most references and branches one inside the other that are followed.
-/// Whoever nests deeper gets a required parameter less.
+/// Past it the parameter counts as optional.
 const HOPS_MAX: usize = 16;
 
 /// Whether `{}` may be an input.

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn union_drops_never_and_doubles_and_drowns_in_unknown() {
+    fn union_drops_never_and_duplicates() {
         let never = || Type::new("never", Form::Never);
         assert_eq!(Type::union([Type::atom("a"), never(), Type::atom("a")]), Type::atom("a"));
         assert_eq!(Type::union([never()]), never());

@@ -15,7 +15,7 @@ fn type_of(schema: Value) -> String {
 }
 
 #[test]
-fn worked_example_reads_like_hand_written() {
+fn worked_example_matches_its_expected_text() {
     let order = json!({"type": "object", "description": "An order.", "required": ["id", "total"], "properties": {
         "id": {"type": "string"},
         "total": {"type": "number", "description": "In the shop's currency."},
@@ -54,7 +54,7 @@ declare function getOrder(input: { id: string }): Promise<Types.Order | null>;
 }
 
 #[test]
-fn dotted_names_become_namespaces_and_reserved_words_stay_callable() {
+fn dotted_names_become_namespaces_with_reserved_words() {
     let names = ["kv.get", "kv.delete", "kv._delete", "kv.new.item", "a.b.c", "ping"];
     let bindings: Vec<Declaration> = names.map(Declaration::named).into();
     let expected = "\
@@ -162,7 +162,7 @@ fn objects() {
 }
 
 #[test]
-fn places_for_functions_become_functions() {
+fn function_params_become_function_types() {
     let bare = json!({"type": "object", "required": ["$fn"]});
     assert_eq!(type_of(bare.clone()), "(input?: unknown) => unknown");
     assert_eq!(type_of(json!({"items": bare})), "((input?: unknown) => unknown)[]");
@@ -203,7 +203,7 @@ fn input_that_may_be_empty_is_optional() {
 }
 
 #[test]
-fn same_definition_is_shared_and_another_of_that_name_is_not() {
+fn only_equal_definitions_of_one_name_are_shared() {
     let uses = |item: Value| json!({"$ref": "#/$defs/List", "$defs": {"List": {"type": "array", "items": {"$ref": "#/$defs/Item"}}, "Item": item}});
     let (one, other) = (json!({"type": "string"}), json!({"type": "number"}));
     let bindings =
@@ -224,7 +224,7 @@ declare function b(input: Types.BInputList): Promise<Types.BInputList>;
 }
 
 #[test]
-fn type_inside_itself_is_unknown_and_one_behind_a_property_is_not() {
+fn type_that_contains_itself_directly_is_unknown() {
     let text = declarations(&[
         binding(
             "a",
@@ -244,7 +244,7 @@ fn type_inside_itself_is_unknown_and_one_behind_a_property_is_not() {
 }
 
 #[test]
-fn namespace_of_types_makes_way_for_a_binding() {
+fn types_namespace_avoids_the_name_of_a_binding() {
     let named = json!({"$ref": "#/$defs/Promise", "$defs": {"Promise": {"type": "string"}}});
     let text = declarations(&[binding("Types.get", json!(true), named)]);
     assert!(text.contains("declare namespace Types_ {\n  type TypesGetOutputPromise = string;\n}"), "{text}");
@@ -281,7 +281,7 @@ fn types_beyond_the_limit_are_unknown() {
 }
 
 #[test]
-fn unlawful_names_are_left_out() {
+fn invalid_names_are_left_out() {
     assert_eq!(
         declarations(&[
             Declaration::named("class"),

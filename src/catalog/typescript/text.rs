@@ -32,7 +32,7 @@ pub(super) fn indented(text: &str) -> String {
     lines.join("\n")
 }
 
-/// `memory.transact-all` gives `MemoryTransactAll`; what cannot begin a name gets a `T` before it.
+/// Turns `memory.transact-all` into `MemoryTransactAll`; a `T` is put before what cannot begin a name.
 pub(super) fn pascal_case(text: &str) -> String {
     let mut name = String::new();
     let mut begins_word = true;
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_made_of_anything() {
+    fn any_text_becomes_a_valid_name() {
         assert_eq!(pascal_case("memory.transact-all"), "MemoryTransactAll");
         assert_eq!(pascal_case("2fa"), "T2fa");
         assert_eq!(pascal_case("ü"), "T");

@@ -2,7 +2,7 @@
 //!
 //! A schema is a conjunction of keywords, so its type is an intersection of what each says; keywords that TypeScript
 //! has no word for (`not`, `if`, ranges) say nothing. A schema without `type` that speaks of properties or items is taken to
-//! mean an object or an array: strictly it allows everything else as well, but nobody means that.
+//! mean an object or an array: strictly it allows everything else as well, but that is hardly ever meant.
 
 use serde_json::{Map, Value};
 
@@ -11,8 +11,8 @@ use super::form::{Form, Type};
 use super::named::{self, Named, Pending};
 use super::text::{doc_comment, indented, literal, property_name};
 
-/// Deepest type that is spelled out; below it stands `unknown`.
-/// Nobody reads further, and every level is indented.
+/// Deepest type that is spelled out; below it, types are `unknown`.
+/// Readers do not go further, and every level is indented.
 pub(super) const TYPE_DEPTH_MAX: usize = 24;
 
 /// Most members of an enum that are listed; a longer one is written as the types of its members.
@@ -257,7 +257,7 @@ impl<'a> Writer<'_, 'a> {
         }
         match fields.get("additionalProperties") {
             Some(schema) => others.push(self.type_of(schema, depth)),
-            // Open by default, but a model that is told so invents properties.
+            // Open by default, but a model that reads so invents properties.
             None if has_members && others.is_empty() => return None,
             None => others.push(Type::unknown()),
         }
@@ -270,7 +270,7 @@ impl<'a> Writer<'_, 'a> {
     }
 }
 
-/// A place for a function is an object with `$fn`; `x-fn` says what the function takes and gives.
+/// A place for a function is an object with `$fn`; `x-fn` says what the function takes and returns.
 fn is_function_place(fields: &Map<String, Value>) -> bool {
     fields.get("x-fn").is_some_and(Value::is_object)
         || list(fields, "required").any(|name| name.as_str() == Some("$fn"))

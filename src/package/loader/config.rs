@@ -1,4 +1,4 @@
-//! The configuration of a package: filled from the environment, then held against the package's schemas.
+//! The configuration of a package: filled from the environment, then checked against the package's schemas.
 //!
 //! Secrets stay out of declaration files: a string says `${NAME}`, and the environment says what that is. What may be
 //! left out there says `${NAME:-otherwise}`. The schema sees the filled value, because that is what the handlers get.
@@ -52,7 +52,7 @@ fn filled(value: &Value, path: &str, env: &Environment, problems: &mut Problems)
     }
 }
 
-/// Values are not looked at again: what a secret contains is nobody's syntax.
+/// Values are not filled again: a secret may contain `${`.
 fn filled_text(text: &str, path: &str, env: &Environment, problems: &mut Problems) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -66,7 +66,7 @@ fn filled_text(text: &str, path: &str, env: &Environment, problems: &mut Problem
             Some((name, otherwise)) => (name, Some(otherwise)),
             None => (name, None),
         };
-        // As in a shell, an empty value is none where there is another.
+        // As in a shell, an empty value counts as absent where there is a default.
         let stated =
             env.get(name).map(String::as_str).filter(|value| otherwise.is_none() || !value.is_empty());
         match stated.or(otherwise) {
@@ -98,13 +98,13 @@ mod tests {
     }
 
     #[test]
-    fn names_are_filled_everywhere_and_values_not_looked_at_again() {
+    fn names_are_filled_at_any_depth_and_only_once() {
         let stated = json!({"a": ["x ${TOKEN} ${N}", 1], "b": {"c": "$N {N}"}});
         assert_eq!(check(&stated, &json!(true)), Ok(json!({"a": ["x s3${X} 7", 1], "b": {"c": "$N {N}"}})));
     }
 
     #[test]
-    fn what_is_missing_or_empty_is_what_it_is_otherwise() {
+    fn default_replaces_a_missing_or_empty_variable() {
         let stated = json!([
             "${N:-8}",
             "${NOPE:-http://a:1/}x",
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn every_missing_name_is_told_with_its_place() {
+    fn every_missing_variable_is_listed_with_its_place() {
         let problems = check(&json!({"a/b": ["${NOPE}"], "c": "${N"}), &json!(true)).unwrap_err();
         let expected =
             [("/config/a~1b/0", "the environment has no `NOPE`"), ("/config/c", "`${` has no `}`")];
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_sees_the_filled_value_and_names_what_breaks_it() {
+    fn schema_checks_the_filled_value() {
         let schema = json!({"properties": {"n": {"pattern": "^[0-9]+$"}}, "additionalProperties": false});
         assert!(check(&json!({"n": "${N}"}), &schema).is_ok());
         let problems = check(&json!({"n": "${TOKEN}"}), &schema).unwrap_err();

@@ -1,4 +1,4 @@
-//! Finding declaration files and reading one: strictly, since a field nobody knows is a typing error.
+//! Finding declaration files and reading one: strictly, since an unknown field is a typing error.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -49,12 +49,12 @@ pub(super) enum Source {
 pub(super) struct Declared {
     pub(super) declaration: Declaration,
     pub(super) limits: BindingLimits,
-    /// Where it stands in the file.
+    /// Its JSON Pointer in the file.
     pub(super) path: String,
 }
 
 impl Declared {
-    /// A binding that somebody else declared, for which `path` answers.
+    /// A binding that is not declared in the file; problems with it are reported at `path`.
     pub(super) fn bare(declaration: Declaration, path: &str) -> Self {
         Self { declaration, limits: BindingLimits::default(), path: path.to_owned() }
     }
@@ -212,7 +212,7 @@ fn text_field(fields: &Map<String, Value>, key: &str, problems: &mut Problems) -
     match fields.get(key)? {
         Value::String(text) if !text.is_empty() => Some(text.clone()),
         Value::String(_) => {
-            problems.add(member("", key), "expected some text, got \"\"");
+            problems.add(member("", key), "expected a non-empty string, got \"\"");
             None
         }
         other => {

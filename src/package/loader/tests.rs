@@ -86,20 +86,20 @@ async fn packages_and_services_are_found_in_a_fixed_order() {
 }
 
 #[tokio::test]
-async fn the_files_of_npm_are_no_declarations() {
+async fn files_of_npm_are_not_declarations() {
     let loaded =
         loaded(&[("package.json", "{}"), ("package-lock.json", "{}"), ("tsconfig.json", "{}")]).await;
     assert!(loaded.unwrap().packages.is_empty());
 }
 
 #[tokio::test]
-async fn a_folder_that_is_not_there_is_a_problem() {
+async fn missing_folder_is_a_problem() {
     let problems = load(Path::new("/nowhere/at/all"), &Environment::new(), BUILT_IN).await.unwrap_err();
     assert_eq!(problems[0].origin, "/nowhere/at/all");
 }
 
 #[tokio::test]
-async fn every_problem_of_every_file_is_listed_with_its_place() {
+async fn all_problems_are_listed_with_their_places() {
     refused(
         &[
             ("a.json", "{"),
@@ -144,7 +144,7 @@ async fn declarations_and_handlers_must_match() {
 }
 
 #[tokio::test]
-async fn a_bad_binding_is_named_down_to_the_member() {
+async fn problem_of_a_binding_points_to_the_member() {
     let file = r#"{"package": "p", "rust": "orders", "bindings": [
         {"name": "getOrder", "inputs": {}}, {"name": 5, "limits": {"timeoutMs": 0, "concurrency": 0}},
         {"name": "a", "limits": {"timeout": 1}}]}"#;
@@ -165,7 +165,7 @@ async fn a_bad_binding_is_named_down_to_the_member() {
 }
 
 #[tokio::test]
-async fn names_and_packages_stand_once() {
+async fn duplicate_names_and_packages_are_problems() {
     let problems = loaded(&[
         ("a.json", r#"{"package": "shop", "rust": "orders"}"#),
         ("b.json", r#"{"package": "shop", "rust": "orders"}"#),
@@ -177,7 +177,7 @@ async fn names_and_packages_stand_once() {
 }
 
 #[tokio::test]
-async fn a_configuration_is_held_against_the_packages_own_schema() {
+async fn config_is_checked_against_the_own_schema() {
     let extra = r#"{"package": "p", "rust": "orders", "config": {"colour": "${COLOUR}"}}"#;
     refused(
         &[("p.json", extra)],
@@ -187,7 +187,7 @@ async fn a_configuration_is_held_against_the_packages_own_schema() {
 }
 
 #[tokio::test]
-async fn bad_schema_beside_a_command_is_named_before_it_is_started() {
+async fn bad_schema_is_found_before_the_command_starts() {
     let file = r##"{"package": "p", "command": ["./not-there"], "bindings": [
         {"name": "a", "input": {"properties": {"id": {"type": "strng"}}}}, {"name": "b", "output": {"$ref": "#none"}}]}"##;
     refused(
@@ -227,7 +227,7 @@ async fn open_together(context: PackageContext) -> Result<PackageInstance, Strin
 }
 
 #[tokio::test]
-async fn packages_open_concurrently_and_fail_in_the_order_of_files() {
+async fn packages_open_concurrently_and_fail_in_file_order() {
     let file = |name: &str| {
         (
             format!("{name}.json"),

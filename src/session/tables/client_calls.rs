@@ -25,8 +25,10 @@ pub enum Waiter {
         /// The script's call that the handler serves, if it serves one.
         script_call: Option<u64>,
     },
-    /// Nothing: it is a console line or a notification.
+    /// Nothing: it is a console line.
     Line,
+    /// The next call of `bindings.changed`.
+    Announcement,
 }
 
 /// A call to the client.
