@@ -28,9 +28,6 @@ pub const BINDINGS_CHANGED: &str = "bindings.changed";
 /// Gets console lines as they are printed.
 pub const CONSOLE_WRITE: &str = "console.write";
 
-/// Is notified of changes of the server's bindings.
-pub const BINDINGS_CHANGED: &str = "bindings.changed";
-
 const FORBIDDEN_SEGMENTS: [&str; 3] = ["__proto__", "constructor", "prototype"];
 
 /// Names that the guest's global object has, by the language or by the prelude. Sorted, for the binary search.

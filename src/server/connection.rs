@@ -7,14 +7,16 @@ mod session_queue;
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use self::session_queue::SessionQueue;
 use crate::binding::Principal;
 use crate::budget::{Charge, ConnectionBudget, Purpose};
+use crate::catalog::Catalog;
 use crate::observe;
 use crate::protocol::boundary::SessionCommand;
 use crate::protocol::methods::HandshakeParams;
@@ -83,6 +85,8 @@ enum Input {
     Opened(Id, Opened),
     /// The session sent something; `None` when it ended, or gave the connection up.
     Session(Option<ConnectionEvent>),
+    /// The server's bindings changed.
+    CatalogChanged,
     /// The client may be read again.
     MayRead,
 }
@@ -94,6 +98,10 @@ struct Connection {
     lease: Option<SessionLease>,
     events: Option<EventReceiver>,
     commands: SessionQueue,
+    /// The version of the server's bindings that the session knows.
+    catalog_version: u64,
+    /// Ready when the server's bindings change; there for a client that wants to know.
+    catalog_change: Option<CatalogChange>,
     /// Ready when the budget has room again; there while it has none.
     room: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// Whether the client has sent anything after its handshake, and whether an eval was among it.
@@ -115,6 +123,8 @@ impl Connection {
             lease: None,
             events: None,
             commands: SessionQueue::default(),
+            catalog_version: 0,
+            catalog_change: None,
             room: None,
             confirmed: (false, false),
             over_quota: None,
@@ -166,8 +176,14 @@ impl Connection {
             Ok(opened) => self.peer.on_handshake(request, Ok(&opened.handshake_result)),
             Err(error) => self.peer.on_handshake::<()>(request, Err(error)),
         };
-        if let Ok(OpenSession { lease, events, .. }) = opened {
-            (self.lease, self.events) = (Some(lease), Some(events));
+        if let Ok(opened) = opened {
+            (self.lease, self.events) = (Some(opened.lease), Some(opened.events));
+            self.catalog_version = opened.catalog_version;
+            if opened.wants_changes {
+                self.catalog_change = Some(watch_catalog(self.config.directory.handlers().subscribe()));
+                // One that came between the handshake and now.
+                self.update_catalog();
+            }
         }
         out.send(text);
     }
@@ -212,11 +228,34 @@ impl Connection {
             self.config.directory.confirm(lease, is_eval);
             self.confirmed = (true, self.confirmed.1 | is_eval);
         }
+        let is_request = is_eval || matches!(command, SessionCommand::Invoke { .. });
+        if is_request {
+            self.update_catalog();
+        }
+        let Some(lease) = &self.lease else { return };
         let waits = is_eval && lease.link.has_open_evals();
         let (admission, slot) = admit(&self.config.principal.account, &command, waits);
         let charge = lease.link.keep_charge(charge, slot, is_eval);
         let connection = lease.connection;
         self.commands.send(&lease.link, ToSession::Client { connection, command, charge, admission });
+    }
+
+    /// Tells the session of a new version of the server's bindings, before it gets anything that was sent after it.
+    fn update_catalog(&mut self) {
+        let catalog = self.config.directory.handlers().catalog();
+        if catalog.version() > self.catalog_version
+            && let Some(lease) = &self.lease
+        {
+            self.catalog_version = catalog.version();
+            self.commands.send(&lease.link, ToSession::Catalog(catalog));
+        }
+    }
+
+    fn poll_catalog(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(change) = &mut self.catalog_change else { return Poll::Pending };
+        let next = ready!(change.as_mut().poll(cx));
+        self.catalog_change = next.map(watch_catalog);
+        Poll::Ready(())
     }
 
     /// The client can answer no calls any more, so no script may wait for it.
@@ -268,6 +307,7 @@ impl Conversation for Connection {
         match input {
             Input::Opened(request, opened) => self.on_opened(&request, opened, out),
             Input::Session(event) => self.on_session_event(event, out),
+            Input::CatalogChanged => self.update_catalog(),
             Input::MayRead => {}
         }
         if self.input_ended {
@@ -288,6 +328,9 @@ impl Conversation for Connection {
             && let Some(Opening { request, .. }) = self.opening.take()
         {
             return Poll::Ready(Input::Opened(request, opened));
+        }
+        if self.poll_catalog(cx).is_ready() {
+            return Poll::Ready(Input::CatalogChanged);
         }
         if self.poll_room(cx).is_ready() {
             self.room = None;
@@ -335,6 +378,13 @@ impl Conversation for Connection {
     }
 
     fn on_end(&mut self, _: Instant) {}
+}
+
+/// Ready when the server's bindings change, with what to wait on next.
+type CatalogChange = Pin<Box<dyn Future<Output = Option<watch::Receiver<Arc<Catalog>>>> + Send>>;
+
+fn watch_catalog(mut catalog_rx: watch::Receiver<Arc<Catalog>>) -> CatalogChange {
+    Box::pin(async move { catalog_rx.changed().await.ok().map(|()| catalog_rx) })
 }
 
 /// What the quotas of a principal say to a request, and the place of an eval that waits, if these are counted.

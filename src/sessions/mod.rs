@@ -32,6 +32,7 @@ use crate::observe;
 use crate::observe::audit::{Audit, Event};
 use crate::protocol::boundary::Closing;
 use crate::protocol::methods::{HandshakeParams, PROTOCOL, ResumeParams};
+use crate::protocol::names::BINDINGS_CHANGED;
 use crate::quota::SessionSlot;
 use crate::rpc::{ErrorObject, Kind};
 use crate::runtime::shard::Shard;
@@ -149,6 +150,10 @@ pub(crate) struct OpenSession {
     pub(crate) events: EventReceiver,
     /// `result` of the handshake.
     pub(crate) handshake_result: Box<RawValue>,
+    /// The version of the server's bindings that the session knows.
+    pub(crate) catalog_version: u64,
+    /// Whether the client is to be called when they change.
+    pub(crate) wants_changes: bool,
 }
 
 /// `result` of the handshake, as it is written.
@@ -220,6 +225,7 @@ impl Directory {
             Some(resume) => self.resume(principal, resume)?,
             None => self.create(principal, &listing)?,
         };
+        let wants_changes = catalog.contains(BINDINGS_CHANGED);
         let (events_tx, mut events) = event_channel(&self.memory);
         link.connect(connection, events_tx);
         let lease = SessionLease::new(id, connection, link, declared);
@@ -247,7 +253,8 @@ impl Directory {
         let bindings = &listing.declarations;
         let handshake_result =
             written(&HandshakeResult { protocol: PROTOCOL, session_id: &lease.id, bindings, metadata });
-        Ok(OpenSession { lease, events, handshake_result })
+        let catalog_version = listing.catalog.version();
+        Ok(OpenSession { lease, events, handshake_result, catalog_version, wants_changes })
     }
 
     fn create(&self, principal: &Arc<Principal>, listing: &Listing) -> Result<Opened, ErrorObject> {
