@@ -56,7 +56,7 @@ impl Session {
                     }
                     None => {}
                 }
-                let Some(number) = self.state.catalog.number_of(&name) else {
+                let Some(number) = self.latest_catalog().number_of(&name) else {
                     let error = ErrorObject::new(Kind::UnknownBinding, format!("no binding {name}"));
                     return self.reply(by, Err(error));
                 };
@@ -131,7 +131,7 @@ impl Session {
                 return self.reply(by, Err(error));
             }
         };
-        match self.state.catalog.number_of(&name) {
+        match self.latest_catalog().number_of(&name) {
             Some(number) => {
                 let input = HandlerInput::Value { value: input, functions: Vec::new() };
                 self.call_handler(by, HandlerTarget::Binding(number), input, depth);
