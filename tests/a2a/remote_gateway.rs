@@ -1,4 +1,4 @@
-//! Gateways elsewhere: scripts speak through a link as they do to their own gateway.
+//! Remote gateways: scripts use them over a link like the gateway of their server.
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
@@ -9,60 +9,60 @@ use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 
 use crate::support::wire::Wire;
 use crate::support::{Folder, Running};
-use crate::{agent, ask, connect, gateway};
+use crate::{connect, connect_agent, exchange, gateway_folder};
 
 pub(crate) const WAIT_UP: &str =
     "while ((await a2a.gateways())[0].state !== 'up') await new Promise((done) => setTimeout(done, 1));";
 
-pub(crate) struct Two {
-    pub(crate) there: Running,
-    pub(crate) here: Running,
+pub(crate) struct GatewayPair {
+    pub(crate) remote: Running,
+    pub(crate) local: Running,
     pub(crate) folders: [Folder; 2],
 }
 
-/// A server with a gateway, and one with a link to it.
-pub(crate) async fn two(token: Option<&str>) -> Two {
+/// Starts a server with a gateway, and one with a link to it.
+pub(crate) async fn start_pair(token: Option<&str>) -> GatewayPair {
     let mut config = json!({});
     let mut link = json!({});
     if let Some(token) = token {
         config["token"] = json!(token);
         link["token"] = json!(token);
     }
-    let far = gateway(config);
-    let there = Running::folder(far.path()).await;
-    link["url"] = json!(format!("{}a2a", there.url));
-    let near = gateway(json!({"gateways": {"far": link}}));
-    let here = Running::folder(near.path()).await;
-    Two { there, here, folders: [far, near] }
+    let far = gateway_folder(config);
+    let remote = Running::folder(far.path()).await;
+    link["url"] = json!(format!("{}a2a", remote.url));
+    let near = gateway_folder(json!({"gateways": {"far": link}}));
+    let local = Running::folder(near.path()).await;
+    GatewayPair { remote, local, folders: [far, near] }
 }
 
 #[tokio::test]
-async fn a_script_is_an_agent_of_a_gateway_elsewhere() {
-    let two = two(None).await;
-    let mut script = Wire::live(&two.here.url).await;
+async fn script_is_an_agent_of_a_remote_gateway() {
+    let pair = start_pair(None).await;
+    let mut script = Wire::live(&pair.local.url).await;
     let register =
         "await a2a.register({ gateway: 'far', name: 'coder', onMessage: (m) => m.content.content + '!' })";
     script.value(&format!("{WAIT_UP} {register}; 0")).await;
-    let mut client = connect(&two.there).await;
+    let mut client = connect(&pair.remote).await;
     let question = json!({
         "type": "message", "agent": "coder", "content": {"role": "user", "content": "hi"},
         "metadata": {"correlationId": "c"}
     });
-    assert_eq!(ask(&mut client, question).await["content"]["content"], "hi!");
+    assert_eq!(exchange(&mut client, question).await["content"]["content"], "hi!");
     let status = "await a2a.status({ gateway: 'far', agent: 'coder', status: 'busy' })";
     assert_eq!(script.value(status).await, json!("busy"));
     assert_eq!(
         script.value("await a2a.status({ agent: 'coder' })").await,
         json!("offline"),
-        "here it is nobody"
+        "not registered at the local gateway"
     );
     assert_eq!(script.value("await a2a.unregister({ gateway: 'far', name: 'coder' })").await, json!(true));
 }
 
 #[tokio::test]
-async fn questions_through_one_link_find_their_answers() {
-    let two = two(Some("secret")).await;
-    let mut script = Wire::live(&two.here.url).await;
+async fn requests_over_one_link_get_their_replies() {
+    let pair = start_pair(Some("secret")).await;
+    let mut script = Wire::live(&pair.local.url).await;
     let register = |name: &str| {
         format!(
             "await a2a.register({{ gateway: 'far', name: '{name}', onMessage: (m) => \
@@ -81,54 +81,55 @@ async fn questions_through_one_link_find_their_answers() {
     let reached = script.value("await a2a.broadcast({ gateway: 'far', from: 'alpha', message: 'm' })").await;
     assert_eq!(reached["agents"], json!(["beta", "charlie"]));
     let refused =
-        "await a2a.send({ gateway: 'far', agent: 'nobody', content: 'x' }).catch((error) => error.code)";
+        "await a2a.send({ gateway: 'far', agent: 'unknown', content: 'x' }).catch((error) => error.code)";
     assert_eq!(script.value(refused).await, json!(3001));
     assert_eq!(script.value("(await a2a.discover({ gateway: 'far' })).length").await, json!(12));
 }
 
 #[tokio::test]
-async fn changes_at_a_gateway_elsewhere_are_heard() {
-    let two = two(None).await;
-    let mut script = Wire::live(&two.here.url).await;
+async fn status_changes_of_a_remote_gateway_are_received() {
+    let pair = start_pair(None).await;
+    let mut script = Wire::live(&pair.local.url).await;
     let listen = "globalThis.heard = []; await a2a.subscribe({ gateway: 'far', channel: 'agent:status', \
         onEvent: (e) => { heard.push(e.agent + ' ' + e.content.status) } });";
     script.value(&format!("{WAIT_UP} {listen} 0")).await;
-    let _dreamer = agent(&two.there, "dreamer").await;
+    let _dreamer = connect_agent(&pair.remote, "dreamer").await;
     let wait = "while (!heard.length) await new Promise((done) => setTimeout(done, 1)); heard";
     assert_eq!(script.value(wait).await, json!(["dreamer online"]));
 }
 
 #[tokio::test]
-async fn a_gateway_that_is_down_or_unknown_is_told_at_once() {
+async fn send_to_a_down_or_unknown_gateway_fails_immediately() {
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let folder = gateway(json!({"gateways": {"far": {"url": format!("ws://{closed}/a2a")}}}));
+    let folder = gateway_folder(json!({"gateways": {"far": {"url": format!("ws://{closed}/a2a")}}}));
     let server = Running::folder(folder.path()).await;
     let mut script = Wire::live(&server.url).await;
     for gateway in ["far", "none"] {
         let code = format!("await a2a.send({{ gateway: '{gateway}', agent: 'a', content: 'x' }})");
         let (_, message) = script.failure(&code).await;
-        let expected = if gateway == "far" { "not connected" } else { "no gateway \"none\"; there are far" };
+        let expected =
+            if gateway == "far" { "not connected" } else { "unknown gateway \"none\", expected one of: far" };
         assert!(message.contains(expected), "{message}");
     }
 }
 
 #[tokio::test]
-async fn a_wrong_token_gives_the_link_up() {
-    let far = gateway(json!({"token": "right"}));
+async fn rejected_token_gives_up_the_link() {
+    let far = gateway_folder(json!({"token": "right"}));
     let there = Running::folder(far.path()).await;
     let url = format!("{}a2a", there.url);
-    let near = gateway(json!({"gateways": {"far": {"url": url, "token": "wrong"}}}));
+    let near = gateway_folder(json!({"gateways": {"far": {"url": url, "token": "wrong"}}}));
     let here = Running::folder(near.path()).await;
     let mut script = Wire::live(&here.url).await;
     let wait = "while ((await a2a.gateways())[0].state !== 'given up') \
         await new Promise((done) => setTimeout(done, 1)); (await a2a.gateways())[0].error";
-    assert_eq!(script.value(wait).await, json!("the gateway does not take the token"));
+    assert_eq!(script.value(wait).await, json!("the gateway rejects the token"));
 }
 
-/// A gateway that is nothing but a socket.
-struct Bare(WebSocketStream<TcpStream>);
+/// The socket of a scripted gateway.
+struct ScriptedGateway(WebSocketStream<TcpStream>);
 
-impl Bare {
+impl ScriptedGateway {
     async fn accept(listener: &TcpListener) -> Self {
         let (stream, _) = listener.accept().await.unwrap();
         let echo = |_: &Request, mut response: Response| {
@@ -146,8 +147,7 @@ impl Bare {
         }
     }
 
-    /// Completes the handshake.
-    async fn greet(&mut self) {
+    async fn complete_handshake(&mut self) {
         for kind in ["handshake", "ping", "handshake"] {
             assert_eq!(self.next().await["type"], kind);
         }
@@ -155,7 +155,7 @@ impl Bare {
         self.send(json!({"type": "pong"})).await;
     }
 
-    /// The next frame that is not a fence.
+    /// Returns the next frame that is not a fence.
     async fn next_sent(&mut self) -> Value {
         loop {
             let frame = self.next().await;
@@ -171,14 +171,14 @@ impl Bare {
 }
 
 #[tokio::test]
-async fn after_a_reconnect_the_gateway_is_told_again_who_we_are() {
+async fn reconnect_registers_agents_again() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}/", listener.local_addr().unwrap());
-    let folder = gateway(json!({"gateways": {"far": {"url": url}}}));
+    let folder = gateway_folder(json!({"gateways": {"far": {"url": url}}}));
     let server = Running::folder(folder.path()).await;
     let mut script = Wire::live(&server.url).await;
-    let mut first = Bare::accept(&listener).await;
-    first.greet().await;
+    let mut first = ScriptedGateway::accept(&listener).await;
+    first.complete_handshake().await;
     let register = "await a2a.register({ gateway: 'far', name: 'coder', onMessage: () => 'yes' }); \
         await a2a.request({ gateway: 'far', agent: 'x', content: '?' }).catch((error) => error.code)";
     let asking = script.send("eval", json!({"code": format!("{WAIT_UP} {register}")})).await;
@@ -187,9 +187,9 @@ async fn after_a_reconnect_the_gateway_is_told_again_who_we_are() {
     first.send(json!({"type": "pong"})).await;
     assert_eq!(first.next_sent().await["agent"], "x");
     drop(first);
-    assert_eq!(script.answer(asking).await["result"]["value"], json!(1003), "what was asked is lost");
-    let mut second = Bare::accept(&listener).await;
-    second.greet().await;
+    assert_eq!(script.answer(asking).await["result"]["value"], json!(1003), "the pending request fails");
+    let mut second = ScriptedGateway::accept(&listener).await;
+    second.complete_handshake().await;
     assert_eq!(second.next_sent().await["from"], "coder");
     let question = json!({"type": "message", "id": "m", "agent": "coder", "from": "y", "correlationId": "c",
         "content": {"role": "user", "content": "still there?"}});

@@ -1,4 +1,4 @@
-//! Plays one vector: what its connections send, in order, against what each of them must get.
+//! Plays one vector: sends its frames in order, and checks the frames that each connection gets.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -16,17 +16,18 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
-use crate::matching::{Saved, filled, matches};
+use crate::patterns::{Saved, matches, resolve_refs};
 
-/// How long an expected frame may take.
+/// Longest wait for an expected frame.
 const FRAME_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// How long a connection that got everything must stay silent.
-const SILENCE: Duration = Duration::from_millis(20);
+/// Time without a frame after the last expected one.
+const QUIET_TIME: Duration = Duration::from_millis(20);
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// What the two halves of a vector share: how many frames were as expected, and what was saved.
+/// Shared by the sending and the receiving half: the number of matched frames, and the saved
+/// values.
 #[derive(Default)]
 struct Progress {
     matched: Cell<usize>,
@@ -40,14 +41,14 @@ impl Progress {
         self.advanced.notify_waiters();
     }
 
-    async fn reaches(&self, count: usize) {
+    async fn wait_for(&self, count: usize) {
         while self.matched.get() < count {
             self.advanced.notified().await;
         }
     }
 }
 
-/// Plays a vector against the gateway at `host`; an error says what went wrong.
+/// Plays a vector against the gateway at `host`.
 pub(crate) async fn play(vector: &Value, host: &str) -> Result<(), String> {
     let run = uuid::Uuid::new_v4().simple().to_string();
     let vector: Value = serde_json::from_str(&vector.to_string().replace("${run}", &run)).unwrap();
@@ -76,7 +77,7 @@ pub(crate) async fn play(vector: &Value, host: &str) -> Result<(), String> {
     results.into_iter().collect()
 }
 
-/// The connections of a vector and how each is opened; all are there from the start.
+/// Returns the connections of a vector with their options; all are opened at the start.
 fn connections(vector: &Value) -> Vec<(String, Value)> {
     let mut found = vec![("a".to_owned(), vector.clone())];
     for item in vector["send"].as_array().unwrap() {
@@ -99,20 +100,20 @@ async fn open(host: &str, options: &Value) -> Socket {
         request.headers_mut().insert("Sec-WebSocket-Protocol", names.join(", ").parse().unwrap());
     }
     let (socket, response) = tokio_tungstenite::connect_async(request).await.unwrap();
-    // A client that offered nothing must not be given anything.
+    // A subprotocol is selected only if the client offered one.
     assert_eq!(response.headers().contains_key("Sec-WebSocket-Protocol"), !names.is_empty());
     socket
 }
 
 async fn send(sink: &mut SplitSink<Socket, Message>, item: &Value, progress: &Progress) {
     if let Some(ms) = item["$sleep"].as_u64() {
-        // The vectors leave the gateway some time where nothing tells that it is done.
+        // Vectors wait where the gateway sends nothing when it is done.
         tokio::time::sleep(Duration::from_millis(ms)).await;
         return;
     }
     if let Some(count) = item["$await"].as_u64() {
-        let reached = progress.reaches(usize::try_from(count).unwrap());
-        // What does not come is reported by whoever waits for it.
+        let reached = progress.wait_for(usize::try_from(count).unwrap());
+        // A frame that does not arrive is reported by `expect`.
         let _ = tokio::time::timeout(FRAME_WAIT_MAX, reached).await;
         return;
     }
@@ -124,9 +125,9 @@ async fn send(sink: &mut SplitSink<Socket, Message>, item: &Value, progress: &Pr
     } else if item.get("$close").is_some() || item.get("$drop").is_some() {
         Message::Close(Some(CloseFrame { code: CloseCode::Normal, reason: "".into() }))
     } else {
-        Message::text(filled(item, &progress.saved.borrow()).to_string())
+        Message::text(resolve_refs(item, &progress.saved.borrow()).to_string())
     };
-    // A gateway that hung up shows in what is expected of it.
+    // A closed connection is reported by `expect`.
     let _ = sink.send(message).await;
 }
 
@@ -138,7 +139,7 @@ async fn expect(
 ) -> Result<(), String> {
     for pattern in &patterns {
         let got = tokio::time::timeout(FRAME_WAIT_MAX, next(&mut stream)).await;
-        let got = got.map_err(|_| format!("[{name}] nothing came, expected {pattern}"))?;
+        let got = got.map_err(|_| format!("[{name}] no frame, expected {pattern}"))?;
         let is_match = match pattern.get("$close") {
             Some(codes) => is_close(codes, &got),
             None => matches(pattern, Some(&got), &mut progress.saved.borrow_mut(), false),
@@ -149,15 +150,15 @@ async fn expect(
         progress.advance();
     }
     let is_closed = patterns.iter().any(|pattern| pattern.get("$close").is_some());
-    match tokio::time::timeout(SILENCE, next(&mut stream)).await {
+    match tokio::time::timeout(QUIET_TIME, next(&mut stream)).await {
         Ok(got) if !patterns.is_empty() && !is_closed && got.get("$closed").is_none() => {
-            Err(format!("[{name}] one frame too many: {got}"))
+            Err(format!("[{name}] unexpected frame {got}"))
         }
         _ => Ok(()),
     }
 }
 
-/// The next frame; the end of the connection is `{"$closed": code}`.
+/// Returns the next frame, or `{"$closed": code}` at the end of the connection.
 async fn next(stream: &mut SplitStream<Socket>) -> Value {
     loop {
         match stream.next().await {

@@ -1,5 +1,5 @@
-//! A link against a gateway that does what section 11.2 of the specification shows, and nothing more: it repeats no
-//! correlation but in what its agents say, its errors have no code, and it knows four types.
+//! A link to a gateway that implements section 11.2 of the specification only: it repeats
+//! correlations in messages of agents only, its errors have no code, and it supports four types.
 
 use std::future::Future;
 use std::time::Duration;
@@ -11,20 +11,21 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 
-use crate::elsewhere::WAIT_UP;
-use crate::gateway;
+use crate::gateway_folder;
+use crate::remote_gateway::WAIT_UP;
 use crate::support::wire::Wire;
 use crate::support::{Folder, Running};
 
-/// What a gateway does with types that it does not know.
+/// How a gateway handles unknown types.
 #[derive(Clone, Copy, PartialEq)]
-enum Unknown {
+enum UnknownTypes {
     Refused,
     Ignored,
 }
 
-/// The answers of the gateway to one frame. Its only agent is `steward`, who answers under the same correlation.
-fn answers(frame: &Value, unknown: Unknown) -> Vec<Value> {
+/// Returns the replies to one frame. The only agent is `steward`, which replies under the same
+/// correlation.
+fn replies(frame: &Value, unknown: UnknownTypes) -> Vec<Value> {
     let error = |code: &str, message: String| {
         vec![json!({"type": "error", "content": {"error": code, "message": message}})]
     };
@@ -34,15 +35,16 @@ fn answers(frame: &Value, unknown: Unknown) -> Vec<Value> {
             "protocolVersion": "1.0.0"}})],
         "message" if frame["agent"] == "steward" => {
             let metadata = json!({"correlationId": frame["metadata"]["correlationId"]});
-            let said = json!({"role": "agent", "content": format!("aye, {}", frame["content"]["content"])});
-            vec![json!({"type": "message", "from": "steward", "content": said, "metadata": metadata})]
+            let content =
+                json!({"role": "agent", "content": format!("aye, {}", frame["content"]["content"])});
+            vec![json!({"type": "message", "from": "steward", "content": content, "metadata": metadata})]
         }
         "message" => error("AGENT_NOT_FOUND", format!("Agent not found: {}", frame["agent"])),
         "discovery" => vec![json!({"type": "discovery", "content": {"agents": [
             {"name": "steward", "role": "orchestrator", "status": "online", "workspace": "w"}]}})],
         "subscribe" => vec![json!({"type": "subscribe", "content": {
             "channel": frame["content"]["channel"], "status": "subscribed"}})],
-        _ if unknown == Unknown::Ignored => Vec::new(),
+        _ if unknown == UnknownTypes::Ignored => Vec::new(),
         kind => error("UNKNOWN_TYPE", format!("Unknown message type: {kind}")),
     }
 }
@@ -56,46 +58,48 @@ async fn accept(listener: &TcpListener) -> WebSocketStream<TcpStream> {
     tokio_tungstenite::accept_hdr_async(stream, echo).await.unwrap()
 }
 
-async fn serve(listener: TcpListener, unknown: Unknown) {
+async fn serve(listener: TcpListener, unknown: UnknownTypes) {
     loop {
         let mut socket = accept(&listener).await;
         while let Some(Ok(message)) = socket.next().await {
             let Message::Text(text) = message else { continue };
-            for answer in answers(&serde_json::from_str(text.as_str()).unwrap(), unknown) {
-                socket.send(Message::text(answer.to_string())).await.unwrap();
+            for reply in replies(&serde_json::from_str(text.as_str()).unwrap(), unknown) {
+                socket.send(Message::text(reply.to_string())).await.unwrap();
             }
         }
     }
 }
 
-struct Linked {
+struct LinkedSession {
     script: Wire,
     _server: Running,
     _folder: Folder,
 }
 
-/// A session of a server with a link to a gateway.
-async fn linked<F: Future<Output = ()> + Send + 'static>(far: impl FnOnce(TcpListener) -> F) -> Linked {
+/// Starts a server with a link to a gateway, and a session.
+async fn start_linked<F: Future<Output = ()> + Send + 'static>(
+    far: impl FnOnce(TcpListener) -> F,
+) -> LinkedSession {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}/", listener.local_addr().unwrap());
     tokio::spawn(far(listener));
-    let folder = gateway(json!({"gateways": {"far": {"url": url}}}));
+    let folder = gateway_folder(json!({"gateways": {"far": {"url": url}}}));
     let server = Running::folder(folder.path()).await;
     let script = Wire::live(&server.url).await;
-    Linked { script, _server: server, _folder: folder }
+    LinkedSession { script, _server: server, _folder: folder }
 }
 
-async fn every_call_is_settled(unknown: Unknown) {
-    let mut linked = linked(move |listener| serve(listener, unknown)).await;
+async fn check_that_every_call_completes(unknown: UnknownTypes) {
+    let mut linked = start_linked(move |listener| serve(listener, unknown)).await;
     let code = |call: &str| format!("await a2a.{call}.then(() => 'done', (error) => error.code)");
     linked.script.value(&format!("{WAIT_UP} 0")).await;
     let calls = [
         ("send({ gateway: 'far', agent: 'steward', content: 'x' })", json!("done")),
-        ("send({ gateway: 'far', agent: 'nobody', content: 'x' })", json!(3001)),
-        ("request({ gateway: 'far', agent: 'nobody', content: 'x' })", json!(3001)),
+        ("send({ gateway: 'far', agent: 'unknown', content: 'x' })", json!(3001)),
+        ("request({ gateway: 'far', agent: 'unknown', content: 'x' })", json!(3001)),
         ("subscribe({ gateway: 'far', channel: 'agent:status', onEvent: () => {} })", json!("done")),
         ("register({ gateway: 'far', name: 'coder', onMessage: () => 'x' })", json!("done")),
-        ("send({ gateway: 'far', from: 'coder', agent: 'nobody', content: 'x' })", json!(3001)),
+        ("send({ gateway: 'far', from: 'coder', agent: 'unknown', content: 'x' })", json!(3001)),
     ];
     for (call, expected) in calls {
         assert_eq!(linked.script.value(&code(call)).await, expected, "{call}");
@@ -116,18 +120,18 @@ async fn every_call_is_settled(unknown: Unknown) {
 }
 
 #[tokio::test]
-async fn gateway_of_section_11_2_settles_every_call() {
-    every_call_is_settled(Unknown::Refused).await;
+async fn minimal_gateway_completes_every_call() {
+    check_that_every_call_completes(UnknownTypes::Refused).await;
 }
 
 #[tokio::test]
-async fn gateway_that_ignores_unknown_types_settles_every_call() {
-    every_call_is_settled(Unknown::Ignored).await;
+async fn gateway_that_ignores_unknown_types_completes_calls() {
+    check_that_every_call_completes(UnknownTypes::Ignored).await;
 }
 
 #[tokio::test]
-async fn gateway_of_section_11_2_refuses_what_it_does_not_know() {
-    let mut linked = linked(|listener| serve(listener, Unknown::Refused)).await;
+async fn minimal_gateway_refuses_unsupported_types() {
+    let mut linked = start_linked(|listener| serve(listener, UnknownTypes::Refused)).await;
     linked.script.value(&format!("{WAIT_UP} 0")).await;
     let calls = [
         "broadcast({ gateway: 'far', message: 'm' })",
@@ -142,11 +146,11 @@ async fn gateway_of_section_11_2_refuses_what_it_does_not_know() {
 }
 
 #[tokio::test]
-async fn link_is_not_up_before_the_handshake_is_complete() {
+async fn link_is_not_up_before_the_handshake_completes() {
     let (mut script, mut far, _server, _folder) = {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("ws://{}/", listener.local_addr().unwrap());
-        let folder = gateway(json!({"gateways": {"far": {"url": url}}}));
+        let folder = gateway_folder(json!({"gateways": {"far": {"url": url}}}));
         let server = Running::folder(folder.path()).await;
         let script = Wire::live(&server.url).await;
         (script, accept(&listener).await, server, folder)
@@ -160,17 +164,17 @@ async fn link_is_not_up_before_the_handshake_is_complete() {
     assert!(message.contains("not connected"), "{message}");
     for _ in 0..2 {
         assert_eq!(script.value(state).await, json!("connecting"));
-        let answer = answers(&json!({"type": "handshake"}), Unknown::Refused).remove(0);
-        far.send(Message::text(answer.to_string())).await.unwrap();
+        let reply = replies(&json!({"type": "handshake"}), UnknownTypes::Refused).remove(0);
+        far.send(Message::text(reply.to_string())).await.unwrap();
     }
     script.value(&format!("{WAIT_UP} 0")).await;
 }
 
 #[tokio::test]
-async fn gateway_elsewhere_is_told_that_the_server_stops() {
+async fn server_stop_sends_disconnect_to_remote_gateways() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}/", listener.local_addr().unwrap());
-    let folder = gateway(json!({"gateways": {"far": {"url": url}}}));
+    let folder = gateway_folder(json!({"gateways": {"far": {"url": url}}}));
     let server = Running::folder(folder.path()).await;
     let mut far = accept(&listener).await;
     server.server.stop(Duration::from_secs(5)).await;

@@ -1,17 +1,17 @@
-//! How a vector says what it expects of a value: objects ask for their own members, `{"$exact": …}` for no others, and
-//! the members of one that begin with `$` say something else.
+//! The patterns of vectors: an object matches objects with its members and maybe others,
+//! `{"$exact": …}` excludes others, and an object with one `$` member is an operator.
 
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-/// What a vector saved, by name.
+/// The values that a vector saved, by name.
 pub(crate) type Saved = HashMap<String, Value>;
 
-/// Whether a value is what a pattern asks for; `None` is a member that is not there.
+/// Returns whether a value matches a pattern; `None` is an absent member.
 pub(crate) fn matches(pattern: &Value, value: Option<&Value>, saved: &mut Saved, exact: bool) -> bool {
     if let Some((operator, operand)) = operator(pattern) {
-        return holds(operator, operand, value, saved, exact);
+        return operator_matches(operator, operand, value, saved, exact);
     }
     let Some(value) = value else { return false };
     match (pattern, value) {
@@ -33,7 +33,13 @@ fn operator(pattern: &Value) -> Option<(&str, &Value)> {
     key.starts_with('$').then_some((key.as_str(), operand))
 }
 
-fn holds(operator: &str, operand: &Value, value: Option<&Value>, saved: &mut Saved, exact: bool) -> bool {
+fn operator_matches(
+    operator: &str,
+    operand: &Value,
+    value: Option<&Value>,
+    saved: &mut Saved,
+    exact: bool,
+) -> bool {
     match (operator, value) {
         ("$absent", value) => value.is_none(),
         ("$exact", value) => matches(operand, value, saved, true),
@@ -55,7 +61,7 @@ fn holds(operator: &str, operand: &Value, value: Option<&Value>, saved: &mut Sav
         }
         ("$ref", Some(value)) => saved.get(operand.as_str().unwrap()) == Some(value),
         ("$has" | "$len" | "$prefix" | "$contains", Some(_)) => false,
-        (unknown, _) => panic!("{unknown} is not known"),
+        (unknown, _) => panic!("unknown operator {unknown}"),
     }
 }
 
@@ -70,14 +76,14 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// The value with what was saved in the place of `{"$ref": …}`.
-pub(crate) fn filled(value: &Value, saved: &Saved) -> Value {
+/// Replaces `{"$ref": …}` by saved values.
+pub(crate) fn resolve_refs(value: &Value, saved: &Saved) -> Value {
     match (operator(value), value) {
         (Some(("$ref", name)), _) => saved[name.as_str().unwrap()].clone(),
         (_, Value::Object(fields)) => {
-            fields.iter().map(|(key, value)| (key.clone(), filled(value, saved))).collect()
+            fields.iter().map(|(key, value)| (key.clone(), resolve_refs(value, saved))).collect()
         }
-        (_, Value::Array(items)) => items.iter().map(|item| filled(item, saved)).collect(),
+        (_, Value::Array(items)) => items.iter().map(|item| resolve_refs(item, saved)).collect(),
         _ => value.clone(),
     }
 }
