@@ -1,8 +1,9 @@
 //! Who may read and write a space.
 //!
-//! A space belongs to the identity that it is named after, or else to the one that first wrote to it.
-//! Other identities need an entry in the configuration. The spaces of a principal's scripts have names
-//! that clients cannot use, so a request for such a space always comes from its principal.
+//! A space belongs to the identity that it is named after, or else to the one that first wrote to
+//! it. Other identities need an entry in the configuration. The spaces of a principal's scripts
+//! have names that clients cannot use, so a request for such a space always comes from its
+//! principal.
 
 use std::collections::HashSet;
 

@@ -194,7 +194,8 @@ impl std::fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// Derives the key from the server's secret and the principal's name, so that no keys are stored.
+    /// Derives the key from the server's secret and the principal's name, so that no keys are
+    /// stored.
     pub(super) fn for_principal(secret: &[u8], principal: &str) -> Option<Self> {
         let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret);
         let seed = ring::hmac::sign(&key, format!("memory identity of {principal}").as_bytes());

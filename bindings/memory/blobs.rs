@@ -1,8 +1,9 @@
 //! Blobs over HTTP: bytes that are named by the hash of their content and stored as documents.
 //!
-//! An upload needs the same permissions as `memory.transact`, a download those of `memory.read`: the
-//! policy of the principal is checked first, then the access rules of the space for the principal's
-//! identity. A content type that a browser could execute is replaced by `application/octet-stream`.
+//! An upload needs the same permissions as `memory.transact`, a download those of `memory.read`:
+//! the policy of the principal is checked first, then the access rules of the space for the
+//! principal's identity. A content type that a browser could execute is replaced by
+//! `application/octet-stream`.
 
 use std::sync::Arc;
 
@@ -180,8 +181,8 @@ fn to_http_error(error: &WireError, text: &str) -> HttpError {
     }
 }
 
-/// The type and the bytes, which may be tagged bytes, a list of numbers or an object with indexes as
-/// keys.
+/// The type and the bytes, which may be tagged bytes, a list of numbers or an object with indexes
+/// as keys.
 fn parse_blob(data: &Data) -> Option<(String, Vec<u8>)> {
     let kind = data.get("type")?.as_str()?.to_owned();
     let byte = |data: &Data| data.as_u64().and_then(|number| u8::try_from(number).ok());

@@ -1,10 +1,10 @@
-//! The client side of the protocol: one connection to a server, shared by all scripts, with a session
-//! per principal and space, and one per watch.
+//! The client side of the protocol: one connection to a server, shared by all scripts, with a
+//! session per principal and space, and one per watch.
 //!
-//! The connection may break and be established again at any time. Sessions are then resumed, commits
-//! without a result are sent again (the server recognises them by their numbers), and watches are
-//! restored. The caller of a commit waits through all of that; other requests fail when the
-//! connection breaks.
+//! The connection may break and be established again at any time. Sessions are then resumed,
+//! commits without a result are sent again (the server recognises them by their numbers), and
+//! watches are restored. The caller of a commit waits through all of that; other requests fail when
+//! the connection breaks.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Instant;
@@ -242,8 +242,8 @@ impl Client {
         self.sessions.get_mut(&key).map(|session| (key, session))
     }
 
-    /// Drops requests whose callers stopped waiting, if there are too many; returns whether one more
-    /// fits.
+    /// Drops requests whose callers stopped waiting, if there are too many; returns whether one
+    /// more fits.
     fn make_room(&mut self) -> bool {
         if self.pending_requests.len() >= REQUESTS_MAX {
             self.pending_requests.retain(|_, (_, pending)| !pending.is_abandoned());

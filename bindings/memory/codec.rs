@@ -1,9 +1,9 @@
 //! Documents in memory and on the wire: the `fvj1:` frames with tagged values, and bare JSON.
 //!
 //! A tag is a variant of its own (`Tag`), not an object with a special key, so patches, hashes and
-//! comparisons do not depend on how a dialect escapes such keys. Tags are not interpreted: unknown ones
-//! are written back unchanged. Object members are sorted by their UTF-8 bytes, which makes the encoding
-//! canonical.
+//! comparisons do not depend on how a dialect escapes such keys. Tags are not interpreted: unknown
+//! ones are written back unchanged. Object members are sorted by their UTF-8 bytes, which makes the
+//! encoding canonical.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,9 +13,8 @@ use serde_json::{Map, Number, Value};
 /// Start of every frame in the tagged dialect.
 const PREFIX: &str = "fvj1:";
 
-/// Deepest nesting of a stored document, counted as on the wire.
-/// A frame holds 127 levels and wraps a document into at most ten, so every stored document can also be
-/// sent.
+/// Deepest nesting of a stored document, counted as on the wire. A frame holds 127 levels and wraps
+/// a document into at most ten, so every stored document can also be sent.
 pub(super) const DOCUMENT_DEPTH_MAX: usize = 100;
 
 /// How the frames of a connection are encoded.
@@ -32,8 +31,8 @@ pub(super) enum Dialect {
 pub(super) enum Data {
     Null,
     Bool(bool),
-    /// Integers that a double represents exactly are stored as integers, so that equal numbers have one
-    /// form.
+    /// Integers that a double represents exactly are stored as integers, so that equal numbers have
+    /// one form.
     Number(Number),
     Text(String),
     List(Vec<Data>),
@@ -232,7 +231,8 @@ impl Data {
         if let Self::Map(members) = self { Some(members) } else { None }
     }
 
-    /// Levels of nesting on the wire, where an object with a key that starts with a slash takes two.
+    /// Levels of nesting on the wire, where an object with a key that starts with a slash takes
+    /// two.
     pub(super) fn depth(&self) -> usize {
         match self {
             Self::Null | Self::Bool(_) | Self::Number(_) | Self::Text(_) => 0,

@@ -112,8 +112,8 @@ impl Commit {
         Ok(commit)
     }
 
-    /// A commit of the server that stores a blob. `local_seq` distinguishes it from an earlier commit
-    /// of the same blob, which may have been deleted since.
+    /// A commit of the server that stores a blob. `local_seq` distinguishes it from an earlier
+    /// commit of the same blob, which may have been deleted since.
     pub(super) fn for_blob(id: &str, document: Data, local_seq: u64) -> Self {
         let operation = Operation { entity: Entity::new(id, Scope::Space), change: Change::Set(document) };
         Self {

@@ -183,8 +183,8 @@ impl Config {
         })
     }
 
-    /// The secret from which identities are derived: configured, stored beside the spaces, or generated
-    /// at each start.
+    /// The secret from which identities are derived: configured, stored beside the spaces, or
+    /// generated at each start.
     pub(super) fn secret(&self, folder: &Path) -> Result<Vec<u8>, String> {
         match (&self.secret, &self.store) {
             (Some(secret), _) => Ok(secret.as_bytes().to_vec()),

@@ -37,8 +37,8 @@ pub(super) struct MemoryEndpoint {
 }
 
 impl Endpoint for MemoryEndpoint {
-    /// A browser can send a token only beside a subprotocol that the server echoes; other clients do
-    /// not offer one.
+    /// A browser can send a token only beside a subprotocol that the server echoes; other clients
+    /// do not offer one.
     fn subprotocol(&self) -> Option<&'static str> {
         Some("memory")
     }

@@ -1,8 +1,8 @@
-//! The threads that execute requests. SQLite waits for the disk and graph queries need CPU time; neither
-//! may block scripts.
+//! The threads that execute requests. SQLite waits for the disk and graph queries need CPU time;
+//! neither may block scripts.
 //!
-//! All requests of a space run on the same thread, in the order in which they arrived, so a space needs
-//! no locks.
+//! All requests of a space run on the same thread, in the order in which they arrived, so a space
+//! needs no locks.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -125,14 +125,14 @@ fn run_worker(spaces: &mut SpaceTable, jobs_rx: &Receiver<(Job, usize)>, queue_s
         let now = Instant::now();
         let is_idle = job.is_none();
         if let Some((job, bytes)) = job {
-            spaces.handle(job, now);
+            spaces.handle_job(job, now);
             queue_state.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
         if is_idle {
             let late_disconnects = std::mem::take(&mut *queue_state.late_disconnects.lock());
             late_disconnects
                 .into_iter()
-                .for_each(|connection_id| spaces.handle(disconnect_job(connection_id), now));
+                .for_each(|connection_id| spaces.handle_job(disconnect_job(connection_id), now));
         }
         if is_idle || spaces.overdue_at().is_some_and(|at| at <= now) {
             spaces.wake(now);

@@ -1,5 +1,5 @@
-//! The content hash of a value (`fid1`): SHA-256 over a stream in which a byte before each part states
-//! its type.
+//! The content hash of a value (`fid1`): SHA-256 over a stream in which a byte before each part
+//! states its type.
 //!
 //! Signatures cover this hash and blobs are named by it, so it must equal that of every other
 //! implementation; the tests check it against shared vectors.

@@ -1,9 +1,9 @@
 //! One space: its sessions, their watches, and its store.
 //!
-//! A request returns its response and adds messages for other connections; time is a parameter. Commits
-//! only record the changed documents. Syncs are built later ([`Space::flush`]), so that a burst of
-//! commits becomes one message. The watchers of each document are indexed, so a commit takes no time for
-//! sessions that do not watch its documents.
+//! A request returns its response and adds messages for other connections; time is a parameter.
+//! Commits only record the changed documents. Syncs are built later ([`Space::flush`]), so that a
+//! burst of commits becomes one message. The watchers of each document are indexed, so a commit
+//! takes no time for sessions that do not watch its documents.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -97,7 +97,7 @@ impl Space {
     }
 
     /// Executes a request of a session.
-    pub(super) fn request(
+    pub(super) fn handle_request(
         &mut self,
         connection_id: ConnectionId,
         session_id: &str,
@@ -153,10 +153,12 @@ impl Space {
                 Ok(wire::receipt_data(&receipt))
             }
             Err(error @ (StoreError::StaleRead(..) | StoreError::UnresolvedRead(_))) => {
-                // The client sees the conflicting commits before the error, if it watches their documents.
+                // The client sees the conflicting commits before the error, if it watches their
+                // documents.
                 self.flush_connection(connection_id, outgoing);
                 let Some(session) = self.sessions.get_mut(session_id) else { return Err(unknown_session()) };
-                // The client waits for a sync before it tries again, so one is sent even if it is empty.
+                // The client waits for a sync before it tries again, so one is sent even if it is
+                // empty.
                 session.stale.extend(commit.entities().cloned());
                 session.pending_caught_up = session.pending_caught_up.max(commit.local_seq);
                 self.sync_due.insert(session_id.to_owned());
@@ -186,7 +188,8 @@ impl Space {
         Ok(object([("serverSeq", self.store.seq().into()), ("entities", Data::List(entities))]))
     }
 
-    /// The first commit determines the owner of the space. Open sessions of other identities are revoked.
+    /// The first commit determines the owner of the space. Open sessions of other identities are
+    /// revoked.
     fn claim_ownership(&mut self, principal: Option<&str>, outgoing: &mut OutgoingMessages) {
         if self.owner == SpaceOwner::Unclaimed {
             self.owner = SpaceOwner::Creator(principal.map(encode_component));

@@ -1,9 +1,9 @@
 //! memory/v2: shared documents, in the embedded store or on another server.
 //!
-//! A commit lists what it read; if any of that has changed since, the commit is rejected and nothing
-//! is written. Sessions watch documents, through the links between them, and receive their changes.
-//! Clients of the protocol connect to `/memory`; scripts use the same spaces, and those of configured
-//! peers, through the bindings.
+//! A commit lists what it read; if any of that has changed since, the commit is rejected and
+//! nothing is written. Sessions watch documents, through the links between them, and receive their
+//! changes. Clients of the protocol connect to `/memory`; scripts use the same spaces, and those of
+//! configured peers, through the bindings.
 
 mod access;
 mod auth;

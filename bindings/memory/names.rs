@@ -1,5 +1,5 @@
-//! Names of spaces, scopes and sessions in the store. Text from clients is escaped before it becomes
-//! part of a path.
+//! Names of spaces, scopes and sessions in the store. Text from clients is escaped before it
+//! becomes part of a path.
 
 use std::path::PathBuf;
 
@@ -80,8 +80,8 @@ impl SessionIdentity {
         }
     }
 
-    /// The document that an entity refers to; `None` if its scope requires a principal and the session
-    /// has none.
+    /// The document that an entity refers to; `None` if its scope requires a principal and the
+    /// session has none.
     pub(super) fn document_key(&self, entity: &Entity) -> Option<DocumentKey> {
         let scope_key = match (entity.scope, &self.principal) {
             (Scope::Space, _) => "space".to_owned(),
@@ -118,8 +118,8 @@ pub(super) fn script_space(principal: &str, space: &str) -> String {
     format!("%sha256-{hash}/{space}")
 }
 
-/// Splits the name of a script space into the escaped principal and the name that scripts use; `None`
-/// for other spaces.
+/// Splits the name of a script space into the escaped principal and the name that scripts use;
+/// `None` for other spaces.
 pub(super) fn split_script_space(name: &str) -> Option<(&str, &str)> {
     name.split_once('/')
 }

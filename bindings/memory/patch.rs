@@ -1,7 +1,7 @@
 //! The nine patch operations, and the paths that they change.
 //!
-//! A path leads through objects and lists only: a tagged value is replaced as a whole. A failed patch
-//! may leave the document partly changed; the commit around it is then rolled back.
+//! A path leads through objects and lists only: a tagged value is replaced as a whole. A failed
+//! patch may leave the document partly changed; the commit around it is then rolled back.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -111,8 +111,8 @@ impl Patch {
         }
     }
 
-    /// Whether the patch may nest the document deeper than allowed. An object takes up to two levels on
-    /// the wire.
+    /// Whether the patch may nest the document deeper than allowed. An object takes up to two
+    /// levels on the wire.
     fn may_deepen(&self) -> bool {
         let exceeds = |path: &Path, added: usize| 2 * (path.len() + 1) + added > DOCUMENT_DEPTH_MAX;
         let deepest = |values: &[Data]| values.iter().map(Data::depth).max().unwrap_or(0);

@@ -1,7 +1,7 @@
 //! The servers that scripts can use: the embedded store, and the peers in the settings.
 //!
-//! The embedded store is used through the same protocol, over a connection inside the process, so one
-//! client serves both and scripts see no difference.
+//! The embedded store is used through the same protocol, over a connection inside the process, so
+//! one client serves both and scripts see no difference.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -40,7 +40,8 @@ pub(super) struct Peers {
 }
 
 impl Peers {
-    /// Also returns the background work that serves the embedded store and keeps the links connected.
+    /// Also returns the background work that serves the embedded store and keeps the links
+    /// connected.
     pub(super) fn new(
         secret: Vec<u8>,
         engine: Engine,
@@ -62,9 +63,9 @@ impl Peers {
         (Self { secret, shared_spaces, embedded: Route::Embedded(requests_tx), named, signers }, background)
     }
 
-    /// Resolves the name of a space in a script of a principal. In the embedded store each principal has
-    /// its own spaces, except those that the configuration shares and those named after an identity. A
-    /// peer has its own rules.
+    /// Resolves the name of a space in a script of a principal. In the embedded store each
+    /// principal has its own spaces, except those that the configuration shares and those named
+    /// after an identity. A peer has its own rules.
     pub(super) fn resolve_space(
         &self,
         space: &str,

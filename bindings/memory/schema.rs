@@ -1,10 +1,11 @@
-//! The schemas of selectors, compiled into a graph that decides which parts of a value are followed.
+//! The schemas of selectors, compiled into a graph that decides which parts of a value are
+//! followed.
 //!
-//! In the graph a `$ref` is an edge, so a recursive schema is a cycle instead of an endless tree, and
-//! each subschema is a node with a number, so that visited nodes can be recorded. A value is matched
-//! against a *conjunction* of nodes (the branches of `allOf`, and the schema of a link beside that of
-//! the query); `anyOf` yields several conjunctions. Where a schema is ambiguous, more is followed rather
-//! than less: the client then receives a document that it did not need.
+//! In the graph a `$ref` is an edge, so a recursive schema is a cycle instead of an endless tree,
+//! and each subschema is a node with a number, so that visited nodes can be recorded. A value is
+//! matched against a *conjunction* of nodes (the branches of `allOf`, and the schema of a link
+//! beside that of the query); `anyOf` yields several conjunctions. Where a schema is ambiguous,
+//! more is followed rather than less: the client then receives a document that it did not need.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -114,7 +115,7 @@ impl Schemas {
     }
 
     /// Whether the conjunction admits any value at all. Links are not followed where it does not.
-    pub(super) fn allows_any(&mut self, conjunction: &Conjunction) -> Result<bool, SchemaError> {
+    pub(super) fn is_satisfiable(&mut self, conjunction: &Conjunction) -> Result<bool, SchemaError> {
         Ok(!self.expand(conjunction)?.is_empty())
     }
 
@@ -235,7 +236,8 @@ impl Schemas {
             }
             match node.kind {
                 NodeKind::False => return None,
-                // Each branch of `allOf` is followed on its own, so a `true` branch follows everything.
+                // Each branch of `allOf` is followed on its own, so a `true` branch follows
+                // everything.
                 NodeKind::True if is_branch => expansion.is_everything = true,
                 NodeKind::True => expansion.is_true = true,
                 NodeKind::Constraints => {

@@ -24,7 +24,8 @@ const UPDATE_ATTEMPTS_MAX: usize = 16;
 #[derive(Clone)]
 struct ScriptBindings {
     peers: Arc<Peers>,
-    /// Numbers of watches in use. A free number is used again, and with it the session of its last watch.
+    /// Numbers of watches in use. A free number is used again, and with it the session of its last
+    /// watch.
     watches: Arc<Mutex<BTreeSet<u64>>>,
 }
 

@@ -1,5 +1,5 @@
-//! The spaces of one thread. A file is opened for the first request of its space, and closed when the
-//! last session has ended.
+//! The spaces of one thread. A file is opened for the first request of its space, and closed when
+//! the last session has ended.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -92,7 +92,7 @@ impl SpaceTable {
         }
     }
 
-    pub(super) fn handle(&mut self, job: Job, now: Instant) {
+    pub(super) fn handle_job(&mut self, job: Job, now: Instant) {
         let Job { space, task } = job;
         match task {
             Task::Open { request_id, open_request, sender, session_open } => {
@@ -102,7 +102,9 @@ impl SpaceTable {
             Task::Request { request_id, connection_id, session_id, command, sender, record } => {
                 let mut outgoing = OutgoingMessages::new();
                 let result = match self.spaces.get_mut(&space) {
-                    Some(space) => space.request(connection_id, &session_id, command, now, &mut outgoing),
+                    Some(space) => {
+                        space.handle_request(connection_id, &session_id, command, now, &mut outgoing)
+                    }
                     None => Err(WireError::new("SessionError", "Session is not open on this connection")),
                 };
                 if let Some(record) = record {
@@ -151,7 +153,8 @@ impl SpaceTable {
         now: Instant,
     ) {
         let mut outgoing = OutgoingMessages::new();
-        let result = self.open_space(name).and_then(|space| space.open(open_request, now, &mut outgoing));
+        let result =
+            self.open_space(name).and_then(|space| space.open_session(open_request, now, &mut outgoing));
         let result = match result {
             Ok(mut response) => {
                 if let Data::Map(members) = &mut response {
@@ -245,15 +248,15 @@ impl SpaceTable {
         self.deliver(outgoing);
         if self.expiry_at <= now {
             self.expiry_at = now + EXPIRY_INTERVAL;
-            self.expire(now);
+            self.expire_sessions(now);
         }
     }
 
-    fn expire(&mut self, now: Instant) {
+    fn expire_sessions(&mut self, now: Instant) {
         let has_files = self.settings.folder.is_some();
         let changed_spaces = &self.changed_spaces;
         self.spaces.retain(|name, space| {
-            space.expire(now);
+            space.expire_sessions(now);
             // Closing a space in memory would lose its documents.
             let can_close = has_files || space.is_empty();
             !(can_close && space.has_no_sessions() && !changed_spaces.contains(name))
@@ -276,7 +279,7 @@ mod tests {
         let open_request = OpenRequest::new(1, None, &Data::Null);
         let (request_id, sender) = ("r".to_owned(), sender.clone());
         let task = Task::Open { request_id, open_request, sender, session_open: Data::Null };
-        space_table.handle(Job { space: space.to_owned(), task }, Instant::now());
+        space_table.handle_job(Job { space: space.to_owned(), task }, Instant::now());
     }
 
     #[test]
@@ -309,10 +312,10 @@ mod tests {
                 let (reply_tx, _reply_rx) = oneshot::channel();
                 let (id, document) = ("cid:x".to_owned(), Data::Map(Default::default()));
                 let task = Task::PutBlob { id, document, principal: None, reply_tx };
-                space_table.handle(Job { space: "s".to_owned(), task }, Instant::now());
+                space_table.handle_job(Job { space: "s".to_owned(), task }, Instant::now());
             }
             let task = Task::Disconnect { connection_id: 1 };
-            space_table.handle(Job { space: String::new(), task }, Instant::now());
+            space_table.handle_job(Job { space: String::new(), task }, Instant::now());
             space_table.wake(Instant::now() + Duration::from_secs(29));
             assert_eq!(space_table.spaces.len(), 1);
             space_table.wake(Instant::now() + Duration::from_secs(61));
@@ -348,7 +351,7 @@ mod tests {
             let (request_id, sender) = (request.id, sender.clone());
             let task =
                 Task::Request { request_id, connection_id: 1, session_id, command, sender, record: None };
-            space_table.handle(Job { space: "s".to_owned(), task }, Instant::now());
+            space_table.handle_job(Job { space: "s".to_owned(), task }, Instant::now());
         };
         let query = serde_json::json!({"roots": [{"id": "x", "selector": {"path": [], "schema": true}}]});
         let watches = serde_json::json!([{"id": "w", "kind": "graph", "query": query}]);

@@ -1,9 +1,10 @@
-//! The SQLite file of a space: its commits, every revision of its documents, and their current heads.
+//! The SQLite file of a space: its commits, every revision of its documents, and their current
+//! heads.
 //!
 //! A commit is one immediate transaction, so it is written completely or not at all, and with
-//! `synchronous=FULL` it is on the disk before a client learns of it. Revisions are never changed; a
-//! document is its last whole revision (or snapshot) and the patches since, of which there are fewer
-//! than [`PATCHES_PER_SNAPSHOT`].
+//! `synchronous=FULL` it is on the disk before a client learns of it. Revisions are never changed;
+//! a document is its last whole revision (or snapshot) and the patches since, of which there are
+//! fewer than [`PATCHES_PER_SNAPSHOT`].
 
 use std::path::{Path, PathBuf};
 

@@ -1,10 +1,10 @@
-//! Finds the documents that a selector reaches: walks values by their schema and follows the links in
-//! them.
+//! Finds the documents that a selector reaches: walks values by their schema and follows the links
+//! in them.
 //!
 //! Pending work is in a list, not on the stack, so a chain of ten thousand documents needs no deep
 //! recursion. Visited entry points (document, path, schema) are recorded, which ends cycles, makes
-//! overlapping selectors cheap, and allows a changed document to be walked again without its neighbours:
-//! that is how watches are kept up to date.
+//! overlapping selectors cheap, and allows a changed document to be walked again without its
+//! neighbours: that is how watches are kept up to date.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -224,13 +224,13 @@ impl<'a, D: DocumentSource> Traversal<'a, D> {
                 let rest = entry.path.get(position..).unwrap_or_default();
                 return self.follow_link(entity, &link, rest, &entry.target);
             }
-            let below = match node {
+            let child = match node {
                 Data::Map(_) => node.get(step),
                 Data::List(items) => parse_index(step).and_then(|index| items.get(index)),
                 Data::Null | Data::Bool(_) | Data::Number(_) | Data::Text(_) | Data::Tag(..) => None,
             };
-            let Some(below) = below else { return Ok(()) };
-            node = below;
+            let Some(child) = child else { return Ok(()) };
+            node = child;
         }
         match (&entry.target, Link::parse(node)) {
             (Target::Document, _) | (Target::Value, None) => Ok(()),
@@ -244,8 +244,8 @@ impl<'a, D: DocumentSource> Traversal<'a, D> {
         }
     }
 
-    /// Walks a value by its schemas and returns whether its type matched. The recursion is as deep as
-    /// the document.
+    /// Walks a value by its schemas and returns whether its type matched. The recursion is as deep
+    /// as the document.
     fn walk_value(
         &mut self,
         entity: &Entity,
@@ -255,7 +255,7 @@ impl<'a, D: DocumentSource> Traversal<'a, D> {
         self.count_step()?;
         if let Some(link) = Link::parse(value) {
             for schema in schemas {
-                if self.graph.schemas.allows_any(schema)? {
+                if self.graph.schemas.is_satisfiable(schema)? {
                     self.follow_link(entity, &link, &[], &Target::Subtree(schema.clone()))?;
                 }
             }
@@ -267,19 +267,19 @@ impl<'a, D: DocumentSource> Traversal<'a, D> {
             _ if alternatives.is_empty() => return Ok(false),
             Data::Map(members) => {
                 for (key, member) in members {
-                    let below = self.graph.schemas.member_schemas(&alternatives, key);
+                    let child_schemas = self.graph.schemas.member_schemas(&alternatives, key);
                     self.steps += alternatives.len();
-                    if !below.is_empty() {
-                        self.walk_value(entity, member, &below)?;
+                    if !child_schemas.is_empty() {
+                        self.walk_value(entity, member, &child_schemas)?;
                     }
                 }
             }
             Data::List(items) => {
                 for (index, item) in items.iter().enumerate() {
-                    let below = self.graph.schemas.item_schemas(&alternatives, index);
+                    let child_schemas = self.graph.schemas.item_schemas(&alternatives, index);
                     self.steps += alternatives.len();
                     // Clients do not use the items after one of the wrong type.
-                    if !below.is_empty() && !self.walk_value(entity, item, &below)? {
+                    if !child_schemas.is_empty() && !self.walk_value(entity, item, &child_schemas)? {
                         break;
                     }
                 }
@@ -299,18 +299,19 @@ impl<'a, D: DocumentSource> Traversal<'a, D> {
         let Some((entity, mut path)) = self.resolve_link(from, link) else { return Ok(()) };
         path.extend_from_slice(rest);
         let target = match (wanted, &link.schema) {
-            // The link's schema describes its target; below the target only the selector's schema applies.
-            (Target::Subtree(schema), Some(of_link)) if rest.is_empty() => {
-                let mut both = schema.clone();
-                match self.graph.schemas.compile(of_link) {
-                    Ok(places) => both.extend(places),
+            // The link's schema describes its target; below the target only the selector's schema
+            // applies.
+            (Target::Subtree(schema), Some(link_schema)) if rest.is_empty() => {
+                let mut combined = schema.clone();
+                match self.graph.schemas.compile(link_schema) {
+                    Ok(node_ids) => combined.extend(node_ids),
                     // An invalid schema in a document is not an error of the query.
                     Err(SchemaError::InvalidSchema) => {}
                     Err(error) => return Err(error.into()),
                 }
-                both.sort_unstable();
-                both.dedup();
-                Target::Subtree(both)
+                combined.sort_unstable();
+                combined.dedup();
+                Target::Subtree(combined)
             }
             (wanted, _) => wanted.clone(),
         };
@@ -351,8 +352,8 @@ impl<'a, D: DocumentSource> Traversal<'a, D> {
                 let Some(step) = steps.next() else {
                     return Ok(!self.graph.schemas.apply(schemas, node)?.is_empty());
                 };
-                let Some(below) = node.get(step) else { return Ok(true) };
-                node = below;
+                let Some(child) = node.get(step) else { return Ok(true) };
+                node = child;
             };
             let rest: Path = steps.cloned().collect();
             let Some((target, start)) = self.resolve_link(&entity, &next) else { return Ok(true) };
@@ -371,8 +372,8 @@ impl<'a, D: DocumentSource> Traversal<'a, D> {
         let internal = document.get("internal").and_then(Data::as_list).unwrap_or_default();
         let internal = internal.iter().filter_map(|item| item.get("link"));
         for link in members.chain(internal).filter_map(Link::parse) {
-            let whole = Link { path: Path::new(), ..link };
-            self.follow_link(entity, &whole, &[], &Target::Document)?;
+            let link_to_document = Link { path: Path::new(), ..link };
+            self.follow_link(entity, &link_to_document, &[], &Target::Document)?;
         }
         let hash = document.get("cfc").and_then(|cfc| cfc.get("schemaHash")).and_then(Data::as_str);
         if let Some(hash) = hash.filter(|hash| !hash.is_empty()) {

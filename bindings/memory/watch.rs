@@ -1,7 +1,7 @@
 //! The watches of a session, the documents they reach, and the versions that the client has.
 //!
-//! A document that the watches no longer reach is still tracked until they are replaced, as the client
-//! still has it. Only the versions of documents are kept here, not their contents.
+//! A document that the watches no longer reach is still tracked until they are replaced, as the
+//! client still has it. Only the versions of documents are kept here, not their contents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,7 +63,8 @@ impl WatchSet {
         Ok(Sync { upserts, removes, ..Sync::default() })
     }
 
-    /// Adds watches. The sync contains the documents whose current version the client does not have.
+    /// Adds watches. The sync contains the documents whose current version the client does not
+    /// have.
     pub(super) fn add<D: DocumentSource>(
         &mut self,
         space: &str,
@@ -97,8 +98,8 @@ impl WatchSet {
                 self.collect_changes(documents, reached, &|_, _| false).map_err(to_wire_error)
             }
             Err(error) => {
-                // The traversal may be incomplete, so the graph is rebuilt from the previous watches, which
-                // succeeded before.
+                // The traversal may be incomplete, so the graph is rebuilt from the previous
+                // watches, which succeeded before.
                 self.graph = Graph::default();
                 self.evaluate(space, documents)?;
                 Err(error)

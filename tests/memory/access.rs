@@ -1,4 +1,5 @@
-//! Access to spaces: tokens of the server, identities and their spaces, principals and their policies.
+//! Access to spaces: tokens of the server, identities and their spaces, principals and their
+//! policies.
 
 use std::path::Path;
 

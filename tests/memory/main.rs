@@ -15,7 +15,8 @@ use std::path::Path;
 
 use support::Folder;
 
-/// Copies one of the `--bindings` folders of the interop tests, so that each test has its own store.
+/// Copies one of the `--bindings` folders of the interop tests, so that each test has its own
+/// store.
 fn copy_profile(name: &str) -> Folder {
     let original = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop/memory").join(name);
     Folder::with(&[(

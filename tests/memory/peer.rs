@@ -1,5 +1,5 @@
-//! A memory/v2 client for the tests, with its own codec, hash and signature, independent of the code
-//! under test.
+//! A memory/v2 client for the tests, with its own codec, hash and signature, independent of the
+//! code under test.
 
 use std::collections::VecDeque;
 use std::time::Duration;

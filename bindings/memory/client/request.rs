@@ -93,7 +93,8 @@ pub(in super::super) enum Request {
 }
 
 impl Request {
-    /// The space and the number of the watch; 0 for requests without a watch, which share a session.
+    /// The space and the number of the watch; 0 for requests without a watch, which share a
+    /// session.
     pub(super) fn target(&self) -> (SpaceIdentity, u64) {
         match self {
             Self::Open { target, .. } | Self::Transact { target, .. } | Self::Query { target, .. } => {

@@ -49,8 +49,8 @@ impl Session {
             Some(_) | None => Scope::Space,
         };
         let entity = Entity::new(key.id.clone(), scope);
-        let is_mine = self.identity.document_key(&entity).as_ref() == Some(key);
-        (is_mine && self.watch_set.tracks(&entity)).then_some(entity)
+        let is_same = self.identity.document_key(&entity).as_ref() == Some(key);
+        (is_same && self.watch_set.tracks(&entity)).then_some(entity)
     }
 }
 
@@ -85,7 +85,7 @@ impl OpenRequest {
 
 impl Space {
     /// Creates a session, or resumes an existing one.
-    pub(in super::super) fn open(
+    pub(in super::super) fn open_session(
         &mut self,
         open_request: &OpenRequest,
         now: Instant,
@@ -101,7 +101,7 @@ impl Space {
         }
         let is_resumed = self.sessions.contains_key(&session_id);
         if is_resumed {
-            self.take_over(&session_id, open_request, outgoing)?;
+            self.take_over_session(&session_id, open_request, outgoing)?;
         } else {
             self.create_session(session_id.clone(), open_request)?;
         }
@@ -110,7 +110,7 @@ impl Space {
             session.token.clone_from(&token);
             session.seen_seq = session.seen_seq.max(open_request.seen_seq);
         }
-        let sync = if is_resumed { self.resume(&session_id) } else { None };
+        let sync = if is_resumed { self.resume_session(&session_id) } else { None };
         let caught_up = self.sessions.get(&session_id).map_or(0, |session| session.caught_up);
         let mut response = object([
             ("sessionId", session_id.as_str().into()),
@@ -130,7 +130,7 @@ impl Space {
     }
 
     /// The changes since the session was disconnected, including those that are not flushed yet.
-    fn resume(&mut self, session_id: &str) -> Option<Sync> {
+    fn resume_session(&mut self, session_id: &str) -> Option<Sync> {
         let session = self.sessions.get_mut(session_id)?;
         let written: Vec<Entity> =
             self.changed.keys().filter_map(|key| session.tracked_entity(key)).collect();
@@ -166,7 +166,7 @@ impl Space {
         Ok(())
     }
 
-    fn take_over(
+    fn take_over_session(
         &mut self,
         session_id: &str,
         open_request: &OpenRequest,
@@ -198,7 +198,7 @@ impl Space {
     }
 
     /// Removes the sessions whose clients did not reconnect in time.
-    pub(in super::super) fn expire(&mut self, now: Instant) {
+    pub(in super::super) fn expire_sessions(&mut self, now: Instant) {
         let expired = self.sessions.iter().filter(|(_, session)| session.is_expired(now));
         let expired: Vec<String> = expired.map(|(session_id, _)| session_id.clone()).collect();
         expired.iter().for_each(|session_id| self.remove_session(session_id));
@@ -206,9 +206,9 @@ impl Space {
 
     /// Revokes the sessions of identities that may not read the space.
     pub(super) fn revoke_unauthorized(&mut self, outgoing: &mut OutgoingMessages) {
-        let may_stay =
+        let may_read =
             |session: &Session| self.access.may_read(&self.owner, session.identity.principal.as_deref());
-        let unauthorized = self.sessions.iter().filter(|(_, session)| !may_stay(session));
+        let unauthorized = self.sessions.iter().filter(|(_, session)| !may_read(session));
         let unauthorized: Vec<_> =
             unauthorized.map(|(session_id, session)| (session_id.clone(), session.connection_id)).collect();
         for (session_id, connection_id) in unauthorized {

@@ -39,7 +39,9 @@ impl TestSpace {
     ) -> Result<Value, WireError> {
         let open_request =
             OpenRequest::new(connection_id, principal.map(str::to_owned), &Data::from_plain(session));
-        self.space.open(&open_request, self.now, &mut self.outgoing).map(|response| response.to_plain())
+        self.space
+            .open_session(&open_request, self.now, &mut self.outgoing)
+            .map(|response| response.to_plain())
     }
 
     fn request(
@@ -49,7 +51,7 @@ impl TestSpace {
         command: Command,
     ) -> Result<Value, WireError> {
         self.space
-            .request(connection_id, session, command, self.now, &mut self.outgoing)
+            .handle_request(connection_id, session, command, self.now, &mut self.outgoing)
             .map(|response| response.to_plain())
     }
 
@@ -149,7 +151,7 @@ fn disconnected_session_expires_after_thirty_seconds() {
     let created = test.open(3, json!({"sessionId": "s", "sessionToken": "any"})).unwrap();
     assert_eq!(created.get("resumed"), None);
     test.space.on_disconnect(3, test.now);
-    test.space.expire(test.now + DETACHED_MAX);
+    test.space.expire_sessions(test.now + DETACHED_MAX);
     assert!(test.space.has_no_sessions() && test.space.watchers.is_empty());
 }
 

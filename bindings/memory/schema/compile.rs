@@ -19,11 +19,11 @@ pub(super) struct Compiler<'a> {
     schemas: &'a mut Schemas,
     /// The subschemas that have definitions, each with its enclosing scope.
     scopes: Vec<(Option<Scope>, &'a Data)>,
-    /// Targets of `$ref` by scope and text. A node is reserved before its target is compiled, so that a
-    /// target can refer to itself.
+    /// Targets of `$ref` by scope and text. A node is reserved before its target is compiled, so
+    /// that a target can refer to itself.
     known: HashMap<(Scope, String), NodeId>,
-    /// Targets of `$ref` that are not compiled yet. A long chain of references needs a long list, not deep
-    /// recursion.
+    /// Targets of `$ref` that are not compiled yet. A long chain of references needs a long list,
+    /// not deep recursion.
     pending: Vec<(NodeId, Scope, &'a Data)>,
 }
 
@@ -147,8 +147,8 @@ impl<'a> Compiler<'a> {
         Ok(node_id)
     }
 
-    /// Looks up a definition in the nearest enclosing scope that has it, and any other path in the whole
-    /// schema.
+    /// Looks up a definition in the nearest enclosing scope that has it, and any other path in the
+    /// whole schema.
     fn resolve_path(&self, path: &[String], scope: Scope) -> Option<(Scope, &'a Data)> {
         let is_definition = path.len() > 1 && path.first().is_some_and(|step| step == DEFINITIONS);
         let mut next = Some(if is_definition { scope } else { ROOT });

@@ -1,12 +1,13 @@
-//! Cache of recently read or written documents, so that many sessions that watch a document load it once.
+//! Cache of recently read or written documents, so that many sessions that watch a document load it
+//! once.
 
 use std::collections::HashMap;
 
 use super::super::names::DocumentKey;
 use super::super::traverse::DocumentState;
 
-/// Most cached documents of a space. Beyond it the cache is cleared; documents in use are soon cached
-/// again.
+/// Most cached documents of a space. Beyond it the cache is cleared; documents in use are soon
+/// cached again.
 pub(super) const CACHED_MAX: usize = 4096;
 
 /// Most values (numbers, strings, members) in cached documents, about 64 bytes each.

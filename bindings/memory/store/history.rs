@@ -70,8 +70,8 @@ fn load_last_seq(connection: &Connection, key: &DocumentKey, at: u64) -> Result<
     Ok(select.query_row(params![key.scope_key, key.id, at], |row| row.get(0))?)
 }
 
-/// Loads the later of the last snapshot and the last whole revision. Only the few revisions after the
-/// snapshot are searched, however many precede it.
+/// Loads the later of the last snapshot and the last whole revision. Only the few revisions after
+/// the snapshot are searched, however many precede it.
 fn load_base(connection: &Connection, key: &DocumentKey, at: u64) -> Result<Base, StoreError> {
     let mut snapshot = connection.prepare_cached(
         "SELECT seq, op_index, document FROM snapshot WHERE branch = '' AND scope_key = ? AND id = ? AND seq <= ?

@@ -193,8 +193,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Counts one more patch since the document was last stored as a whole, and stores a snapshot when
-    /// there are enough.
+    /// Counts one more patch since the document was last stored as a whole, and stores a snapshot
+    /// when there are enough.
     fn record_patch(&self, key: &DocumentKey, op_index: u64, document: &Data) -> Result<u64, StoreError> {
         let patches = history::load_patch_count(self.transaction, key)? + 1;
         if patches < PATCHES_PER_SNAPSHOT {
