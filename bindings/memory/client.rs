@@ -93,14 +93,14 @@ impl Client {
             Some("hello.ok") => self.on_hello_ok(message, out),
             Some("response") => self.on_response(message, now, out),
             Some("session/effect") => {
-                let Some(key) = self.find_session(message) else { return };
+                let Some(key) = self.find_session_key(message) else { return };
                 if let (Some(session), Some(effect)) = (self.sessions.get_mut(&key), message.get("effect")) {
                     session.apply_sync(effect);
                 }
                 self.send_pending(&key, out);
             }
             Some("session/revoked") => {
-                let Some(key) = self.find_session(message) else { return };
+                let Some(key) = self.find_session_key(message) else { return };
                 if let Some(session) = self.sessions.get_mut(&key) {
                     session.on_revoked();
                 }
@@ -165,7 +165,7 @@ impl Client {
     }
 
     /// The session that a message of the server is addressed to.
-    fn find_session(&self, message: &Data) -> Option<SessionKey> {
+    fn find_session_key(&self, message: &Data) -> Option<SessionKey> {
         let space = message.get("space")?.as_str()?;
         let session_id = message.get("sessionId")?.as_str()?;
         let from = (space.to_owned(), String::new(), 0);

@@ -70,7 +70,7 @@ impl Space {
             Some(_) => SpaceOwner::Scripts,
             None if is_identity(&name) => SpaceOwner::Identity(name.clone()),
             None if store.seq() == 0 => SpaceOwner::Unclaimed,
-            None => SpaceOwner::Creator(store.creator()?),
+            None => SpaceOwner::Creator(store.find_creator()?),
         };
         Ok(Self {
             link_name: script_space.unwrap_or_else(|| name.clone()),

@@ -159,7 +159,7 @@ impl Store {
     }
 
     /// The principal of the first commit that has one, escaped as in its session key.
-    pub(super) fn creator(&self) -> Result<Option<String>, StoreError> {
+    pub(super) fn find_creator(&self) -> Result<Option<String>, StoreError> {
         let mut select = self.connection.prepare_cached(
             r#"SELECT session_key FROM "commit" WHERE session_key GLOB 'session:*:*' ORDER BY seq LIMIT 1"#,
         )?;
@@ -167,8 +167,7 @@ impl Store {
         Ok(key.and_then(|key| key.split(':').nth(1).map(str::to_owned)))
     }
 
-    /// Loads the current document.
-    pub(super) fn state(&mut self, key: &DocumentKey) -> Result<DocumentState, StoreError> {
+    pub(super) fn load_document(&mut self, key: &DocumentKey) -> Result<DocumentState, StoreError> {
         if let Some(state) = self.cache.get(key) {
             return Ok(state);
         }
@@ -178,7 +177,7 @@ impl Store {
     }
 
     /// Loads a document as of a commit.
-    pub(super) fn state_at(&self, key: &DocumentKey, seq: u64) -> Result<DocumentState, StoreError> {
+    pub(super) fn load_document_at(&self, key: &DocumentKey, seq: u64) -> Result<DocumentState, StoreError> {
         history::load_at(&self.connection, key, seq)
     }
 
@@ -193,8 +192,8 @@ impl Store {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut writer = Writer::new(&transaction, identity, seq, &mut self.cache);
         let session_key = identity.session_key();
-        if let Some(applied) = writer.find_replay(&session_key, commit)? {
-            return Ok(applied);
+        if let Some(receipt) = writer.find_replay(&session_key, commit)? {
+            return Ok(receipt);
         }
         writer.check_conditions(&session_key, commit)?;
         let effects = writer.write(&session_key, commit)?;

@@ -52,6 +52,6 @@ impl Space {
 
     fn load_blob(&mut self, id: &str) -> Result<DocumentState, WireError> {
         let key = DocumentKey { id: id.to_owned(), scope_key: "space".to_owned() };
-        self.store.state(&key).map_err(|error| to_wire_error(&error))
+        self.store.load_document(&key).map_err(|error| to_wire_error(&error))
     }
 }

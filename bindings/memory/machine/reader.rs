@@ -32,8 +32,8 @@ impl DocumentSource for Reader<'_> {
         // A scope that requires a principal is empty for a session without one.
         let state = match (self.identity.document_key(entity), self.at_seq) {
             (None, _) => Ok(DocumentState::default()),
-            (Some(key), Some(seq)) => self.store.state_at(&key, seq),
-            (Some(key), None) => self.store.state(&key),
+            (Some(key), Some(seq)) => self.store.load_document_at(&key, seq),
+            (Some(key), None) => self.store.load_document(&key),
         };
         let state = state.map_err(|error| TraverseError::Store(error.to_string()))?;
         self.loaded.insert(entity.clone(), state.clone());

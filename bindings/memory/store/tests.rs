@@ -48,7 +48,7 @@ fn commit_writes_all_or_nothing() {
     bad.push(json!({"op": "patch", "id": "of:x", "patches": [{"op": "remove", "path": "/none"}]}));
     assert!(matches!(write(&mut store, 2, Value::Array(bad)), Err(StoreError::Patch(_))));
     assert_eq!(store.seq(), 1);
-    assert_eq!(store.state(&key("of:y")).unwrap(), DocumentState::default());
+    assert_eq!(store.load_document(&key("of:y")).unwrap(), DocumentState::default());
     assert_eq!(write(&mut store, 2, set("of:y", json!(2))).unwrap().seq, 2);
 }
 
@@ -61,13 +61,13 @@ fn operations_see_earlier_ones_of_the_same_commit() {
         {"op": "delete", "id": "of:y"},
         {"op": "patch", "id": "of:y", "patches": [{"op": "add", "path": "/value/a", "value": 1}]},
     ]);
-    let applied = write(&mut store, 1, operations).unwrap();
+    let receipt = write(&mut store, 1, operations).unwrap();
     assert_eq!(
-        applied.revisions.iter().map(|revision| revision.op.as_str()).collect::<Vec<_>>(),
+        receipt.revisions.iter().map(|revision| revision.op.as_str()).collect::<Vec<_>>(),
         ["set", "patch", "delete", "patch"]
     );
-    assert_eq!(value(&store.state(&key("of:x")).unwrap()), Some(json!({"n": 2})));
-    assert_eq!(value(&store.state(&key("of:y")).unwrap()), Some(json!({"a": 1})));
+    assert_eq!(value(&store.load_document(&key("of:x")).unwrap()), Some(json!({"n": 2})));
+    assert_eq!(value(&store.load_document(&key("of:y")).unwrap()), Some(json!({"a": 1})));
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn replayed_commit_returns_the_same_receipt() {
     let again = write(&mut store, 1, set("of:x", json!({"b": 2, "a": 1}))).unwrap();
     assert_eq!((again.seq, again.is_replay), (first.seq, true));
     assert_eq!(again.revisions, first.revisions);
-    assert_eq!(value(&store.state(&key("of:x")).unwrap()), Some(json!(3)));
+    assert_eq!(value(&store.load_document(&key("of:x")).unwrap()), Some(json!(3)));
     assert!(matches!(write(&mut store, 1, set("of:x", json!(9))), Err(StoreError::LocalSeqReused(1))));
 }
 
@@ -143,14 +143,14 @@ fn history_is_readable_across_snapshots() {
         write(&mut store, local_seq, increment("of:x")).unwrap();
     }
     for seq in 1..=36_u64 {
-        let state = store.state_at(&key("of:x"), seq).unwrap();
+        let state = store.load_document_at(&key("of:x"), seq).unwrap();
         assert_eq!((state.seq, value(&state)), (seq, Some(json!({"n": seq - 1}))));
     }
     let kept: u64 =
         store.connection.query_row("SELECT COUNT(*) FROM snapshot", [], |row| row.get(0)).unwrap();
     assert_eq!(kept, SNAPSHOTS_KEPT);
-    assert_eq!(store.state_at(&key("of:x"), 0).unwrap(), DocumentState::default());
-    assert_eq!(store.state_at(&key("of:x"), u64::MAX).unwrap().seq, 36);
+    assert_eq!(store.load_document_at(&key("of:x"), 0).unwrap(), DocumentState::default());
+    assert_eq!(store.load_document_at(&key("of:x"), u64::MAX).unwrap().seq, 36);
 }
 
 #[test]
@@ -158,9 +158,9 @@ fn deleted_document_keeps_its_seq_and_restarts_empty() {
     let mut store = memory();
     write(&mut store, 1, set("of:x", json!({"a": 1}))).unwrap();
     write(&mut store, 2, json!([{"op": "delete", "id": "of:x"}])).unwrap();
-    assert_eq!(store.state(&key("of:x")).unwrap(), DocumentState { seq: 2, document: None });
+    assert_eq!(store.load_document(&key("of:x")).unwrap(), DocumentState { seq: 2, document: None });
     write(&mut store, 3, increment("of:x")).unwrap();
-    assert_eq!(value(&store.state(&key("of:x")).unwrap()), Some(json!({"n": 1})));
+    assert_eq!(value(&store.load_document(&key("of:x")).unwrap()), Some(json!({"n": 1})));
 }
 
 #[test]
@@ -169,9 +169,9 @@ fn user_scope_requires_and_separates_principals() {
     let operations = json!([{"op": "set", "id": "of:x", "scope": "user", "value": {"value": 1}}]);
     assert!(matches!(write(&mut store, 1, operations.clone()), Err(StoreError::PrincipalRequired("user"))));
     let ada = SessionIdentity { principal: Some("did:a".to_owned()), session_id: "s".to_owned() };
-    let applied = store.commit(&ada, &commit(1, json!({}), operations)).unwrap();
-    assert_eq!(applied.revisions[0].key.scope_key, "user:did%3Aa");
-    assert_eq!(store.state(&key("of:x")).unwrap(), DocumentState::default());
+    let receipt = store.commit(&ada, &commit(1, json!({}), operations)).unwrap();
+    assert_eq!(receipt.revisions[0].key.scope_key, "user:did%3Aa");
+    assert_eq!(store.load_document(&key("of:x")).unwrap(), DocumentState::default());
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn reopened_file_has_documents_and_recognises_replays() {
     drop(store);
     let mut again = Store::open(Some(&file), Durability::Normal).unwrap();
     assert_eq!(again.seq(), 2);
-    assert_eq!(value(&again.state(&key("of:x")).unwrap()), Some(json!({"n": 2.25})));
+    assert_eq!(value(&again.load_document(&key("of:x")).unwrap()), Some(json!({"n": 2.25})));
     assert!(write(&mut again, 2, increment("of:x")).unwrap().is_replay);
     drop(again);
     std::fs::remove_dir_all(folder).unwrap();
@@ -224,9 +224,9 @@ proptest! {
         }
         for (id, expected) in model {
             let expected = expected.map(|n| json!({"n": n}));
-            prop_assert_eq!(value(&store.state(&key(&id)).unwrap()), expected.clone());
+            prop_assert_eq!(value(&store.load_document(&key(&id)).unwrap()), expected.clone());
             prop_assert_eq!(value(&history::load_current(&store.connection, &key(&id)).unwrap()), expected.clone());
-            prop_assert_eq!(value(&store.state_at(&key(&id), store.seq()).unwrap()), expected);
+            prop_assert_eq!(value(&store.load_document_at(&key(&id), store.seq()).unwrap()), expected);
         }
     }
 }
