@@ -1,17 +1,17 @@
-//! What scripts ask of a server, and how they are answered.
+//! Requests that scripts make to a server, and the errors they may get back.
 
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
 use super::super::codec::Data;
-use super::{Mailbox, Signer};
+use super::{Signer, SyncBuffer};
 
-/// Why a server did not do what was asked.
+/// A request that failed, on the server or on the way to it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name}: {message}")]
 pub(in super::super) struct ClientError {
-    /// The stable name; `ConnectionError` if the server was not reached.
+    /// The protocol's name of the error; `ConnectionError` if the server was not reached.
     pub(in super::super) name: String,
     pub(in super::super) message: String,
     pub(in super::super) retry_after_seq: Option<u64>,
@@ -27,14 +27,14 @@ impl ClientError {
         Self::new("ConnectionError", message)
     }
 
-    /// Whether the same can succeed on a new connection.
+    /// Whether the same request can succeed on a new connection.
     pub(super) fn is_retriable(&self) -> bool {
         self.is_retriable
     }
 }
 
-/// What a response says.
-pub(super) fn result_of(message: &Data) -> Result<Data, ClientError> {
+/// The result in a `response` message.
+pub(super) fn parse_response(message: &Data) -> Result<Data, ClientError> {
     match message.get("error") {
         None => Ok(message.get("ok").cloned().unwrap_or(Data::Null)),
         Some(error) => {
@@ -49,59 +49,64 @@ pub(super) fn result_of(message: &Data) -> Result<Data, ClientError> {
     }
 }
 
-/// Where an answer goes.
+/// Receives the result of a request.
 pub(in super::super) type Reply = oneshot::Sender<Result<Data, ClientError>>;
 
-/// A space, and who is in it.
+/// A space and the identity under which it is used.
 #[derive(Debug, Clone)]
-pub(in super::super) struct Mounted {
+pub(in super::super) struct SpaceIdentity {
     pub(in super::super) space: String,
     pub(in super::super) identity: Signer,
 }
 
-/// Something to be done in a space of the server.
+/// A request in a space of the server.
 #[derive(Debug)]
-pub(in super::super) enum Ask {
-    /// Opens a session; the answer is the server's.
+pub(in super::super) enum Request {
+    /// Opens a session and returns the server's response.
     Open {
-        at: Mounted,
+        target: SpaceIdentity,
         reply_tx: Reply,
     },
-    /// Commits; the number is added here.
+    /// The client adds the `localSeq` to the commit.
     Transact {
-        at: Mounted,
+        target: SpaceIdentity,
         commit: Data,
         reply_tx: Reply,
     },
     Query {
-        at: Mounted,
+        target: SpaceIdentity,
         query: Data,
         reply_tx: Reply,
     },
-    /// Starts a watch; the answer is its first sync, later ones go to the mailbox.
+    /// Starts a watch. The reply is its first sync, later ones go to the buffer.
     Watch {
-        at: Mounted,
-        number: u64,
+        target: SpaceIdentity,
+        watch_number: u64,
         watches: Data,
-        mailbox: Arc<Mailbox>,
+        syncs: Arc<SyncBuffer>,
         reply_tx: Reply,
     },
     Unwatch {
-        at: Mounted,
-        number: u64,
+        target: SpaceIdentity,
+        watch_number: u64,
     },
 }
 
-impl Ask {
-    /// The session that it is for.
-    pub(super) fn place(&self) -> (Mounted, u64) {
+impl Request {
+    /// The space and the number of the watch; 0 for requests without a watch, which share a
+    /// session.
+    pub(super) fn target(&self) -> (SpaceIdentity, u64) {
         match self {
-            Self::Open { at, .. } | Self::Transact { at, .. } | Self::Query { at, .. } => (at.clone(), 0),
-            Self::Watch { at, number, .. } | Self::Unwatch { at, number } => (at.clone(), *number),
+            Self::Open { target, .. } | Self::Transact { target, .. } | Self::Query { target, .. } => {
+                (target.clone(), 0)
+            }
+            Self::Watch { target, watch_number, .. } | Self::Unwatch { target, watch_number } => {
+                (target.clone(), *watch_number)
+            }
         }
     }
 
-    pub(super) fn refuse(self, error: ClientError) {
+    pub(super) fn reject(self, error: ClientError) {
         match self {
             Self::Open { reply_tx, .. }
             | Self::Transact { reply_tx, .. }
