@@ -118,7 +118,7 @@ struct Peer {
 
 type Peers = Arc<BTreeMap<String, Peer>>;
 
-/// Makes the package.
+/// Opens the package.
 pub fn open(context: &PackageContext<'_>) -> Result<PackageInstance, String> {
     let config = Config::deserialize(context.config).map_err(|error| error.to_string())?;
     let served_max = config.requests_max.unwrap_or(SERVED_DEFAULT);

@@ -197,7 +197,7 @@ mod tests {
     use super::*;
     use crate::binding::{Callbacks, DroppedRefs};
     use crate::bindings::exoclaw::wire::Usage;
-    use crate::bindings::testing::call_of;
+    use crate::bindings::testing::new_call;
 
     #[test]
     fn events_are_read_by_name_and_data() {
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn so_many_agents_may_be_registered_and_one_more_is_refused() {
-        let (agents, call) = (ScriptAgents::default(), call_of("ada"));
+        let (agents, call) = (ScriptAgents::default(), new_call("ada"));
         let (requests_tx, alive_rx) = mpsc::channel(1);
         let link = Callbacks { requests_tx, dropped_refs: DroppedRefs::default() };
         let register = |id: &str| agents.register(id, FunctionRef::new(id.to_owned(), link.clone()), &call);
