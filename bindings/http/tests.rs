@@ -76,16 +76,16 @@ async fn request_to_listed_host_returns_the_response() {
 #[tokio::test]
 async fn unlisted_host_method_or_address_is_denied() {
     let site = Site::new(&["127.0.0.1"]).await;
-    let refused = site.get("localhost", "/echo", json!({})).await.unwrap_err();
-    assert!(refused.is(Kind::PermissionDenied) && refused.message.contains("allowed hosts"), "{refused:?}");
-    let refused = site.get("127.0.0.1", "/echo", json!({"method": "DELETE"})).await.unwrap_err();
-    assert!(refused.is(Kind::PermissionDenied) && refused.message.contains("DELETE"), "{refused:?}");
+    let denied = site.get("localhost", "/echo", json!({})).await.unwrap_err();
+    assert!(denied.is(Kind::PermissionDenied) && denied.message.contains("allowed hosts"), "{denied:?}");
+    let denied = site.get("127.0.0.1", "/echo", json!({"method": "DELETE"})).await.unwrap_err();
+    assert!(denied.is(Kind::PermissionDenied) && denied.message.contains("DELETE"), "{denied:?}");
     let wide = Site::new(&["*"]).await;
     for host in ["localhost", "127.0.0.1", "[::1]"] {
-        let refused = wide.get(host, "/echo", json!({})).await.unwrap_err();
+        let denied = wide.get(host, "/echo", json!({})).await.unwrap_err();
         assert!(
-            refused.is(Kind::PermissionDenied) && refused.message.contains("not a public address"),
-            "{refused:?}"
+            denied.is(Kind::PermissionDenied) && denied.message.contains("not a public address"),
+            "{denied:?}"
         );
     }
 }
@@ -100,8 +100,8 @@ async fn redirects_are_followed_to_listed_hosts_only() {
     let same = site.get("127.0.0.1", "/temporary", post.clone()).await.unwrap();
     assert_eq!(body(&same), json!({"method": "POST", "authorization": true, "body": "hi"}));
     assert!(same["url"].as_str().unwrap().ends_with("/echo"));
-    let elsewhere = site.get("127.0.0.1", "/other-origin", post).await.unwrap();
-    assert_eq!(body(&elsewhere)["authorization"], json!(false));
+    let cross_origin = site.get("127.0.0.1", "/other-origin", post).await.unwrap();
+    assert_eq!(body(&cross_origin)["authorization"], json!(false));
     let away = site.get("127.0.0.1", "/away", json!({})).await.unwrap_err();
     assert!(away.is(Kind::PermissionDenied) && away.message.contains("example.com"), "{away:?}");
     let manual = site.get("127.0.0.1", "/away", json!({"redirect": "manual"})).await.unwrap();
@@ -126,7 +126,7 @@ async fn request_past_size_or_time_limit_fails() {
 async fn reserved_or_invalid_header_is_rejected() {
     let site = Site::new(&["127.0.0.1"]).await;
     for headers in [json!({"Host": "a.com"}), json!({"X-A": "a\r\nX-B: b"}), json!({"a b": "c"})] {
-        let refused = site.get("127.0.0.1", "/echo", json!({"headers": headers})).await.unwrap_err();
-        assert!(refused.is(Kind::InvalidInput), "{refused:?}");
+        let error = site.get("127.0.0.1", "/echo", json!({"headers": headers})).await.unwrap_err();
+        assert!(error.is(Kind::InvalidInput), "{error:?}");
     }
 }

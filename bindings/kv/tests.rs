@@ -105,6 +105,6 @@ async fn values_in_a_file_survive_reopening() {
 
 #[tokio::test]
 async fn open_of_missing_folder_reports_the_error() {
-    let refused = opened(&json!({"path": "/nowhere/at/all/kv.sqlite"}));
-    assert!(refused.err().is_some_and(|message| message.contains("unable to open")));
+    let result = opened(&json!({"path": "/nowhere/at/all/kv.sqlite"}));
+    assert!(result.err().is_some_and(|message| message.contains("unable to open")));
 }

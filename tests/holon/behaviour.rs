@@ -24,8 +24,8 @@ async fn open_page(server: &Running) -> Wire {
 #[tokio::test]
 async fn endpoint_without_the_package_is_not_found() {
     let server = Running::folder(Folder::with(&[]).path()).await;
-    let refused = tokio_tungstenite::connect_async(format!("{}holon", server.url)).await;
-    assert!(refused.unwrap_err().to_string().contains("404"));
+    let result = tokio_tungstenite::connect_async(format!("{}holon", server.url)).await;
+    assert!(result.unwrap_err().to_string().contains("404"));
 }
 
 #[tokio::test]
@@ -85,8 +85,8 @@ async fn slow_handler_times_out_and_excess_request_is_rejected() {
     for id in ["1", "2"] {
         page.text(&json!({"id": id, "method": "a.B/Never"}).to_string()).await;
     }
-    let refused = json!({"id": "2", "error": {"code": 8, "message": "too many requests in flight"}});
-    assert_eq!(page.json().await, refused);
+    let rejection = json!({"id": "2", "error": {"code": 8, "message": "too many requests in flight"}});
+    assert_eq!(page.json().await, rejection);
     assert_eq!(page.json().await, json!({"id": "1", "error": {"code": 4, "message": "timeout after 50ms"}}));
 }
 
