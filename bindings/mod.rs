@@ -1,8 +1,8 @@
-//! The packages built into the server. To add one, create a folder with `declaration.json` and `mod.rs`, and list it
-//! below.
+//! The packages built into the server. To add one, create a folder with `declaration.json` and
+//! `mod.rs`, and list it below.
 //!
-//! A package is a function from its configuration to its handlers and mounts. The declaration beside it describes the
-//! bindings that the handlers implement.
+//! A package is a function from its configuration to its handlers and mounts. The declaration
+//! beside it describes the bindings that the handlers implement.
 
 pub mod a2a;
 pub mod exoclaw;

@@ -1,8 +1,8 @@
 //! One SQLite connection on its own thread, which runs the jobs that other tasks queue.
 //!
-//! SQLite allows one writer at a time anyway, and a separate thread keeps disk access off the threads that run
-//! scripts. Jobs run in the order in which they were queued, and the statements of one job are never interleaved with
-//! those of another.
+//! SQLite allows one writer at a time anyway, and a separate thread keeps disk access off the
+//! threads that run scripts. Jobs run in the order in which they were queued, and the statements of
+//! one job are never interleaved with those of another.
 
 use std::path::Path;
 
@@ -10,7 +10,8 @@ use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 /// Longest queue of jobs for the thread, enough to keep any disk busy.
-/// When it is full, [`Database::run`] waits for room within the caller's own time limit, and [`Database::submit`] fails.
+/// When it is full, [`Database::run`] waits for room within the caller's own time limit, and
+/// [`Database::submit`] fails.
 const JOBS_QUEUED_MAX: usize = 1024;
 
 #[derive(Debug, thiserror::Error)]
@@ -37,8 +38,8 @@ pub(super) struct Database {
 }
 
 impl Database {
-    /// Opens the file at `path`, or an in-memory database that lives as long as its handles. `prepare` creates the
-    /// tables; `name` becomes the name of the thread.
+    /// Opens the file at `path`, or an in-memory database that lives as long as its handles.
+    /// `prepare` creates the tables; `name` becomes the name of the thread.
     pub(super) fn open(
         name: &str,
         path: Option<&Path>,
@@ -48,7 +49,8 @@ impl Database {
             Some(path) => Connection::open(path)?,
             None => Connection::open_in_memory()?,
         };
-        // With a write-ahead log, other readers of the file (a backup) do not block us, and a commit is one write.
+        // With a write-ahead log, other readers of the file (a backup) do not block us, and a
+        // commit is one write.
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         prepare(&connection)?;
@@ -61,8 +63,8 @@ impl Database {
         Ok(Self { jobs_tx })
     }
 
-    /// Runs a job on the thread and waits for its result. If the future is dropped before the job starts, the job is
-    /// skipped.
+    /// Runs a job on the thread and waits for its result. If the future is dropped before the job
+    /// starts, the job is skipped.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,

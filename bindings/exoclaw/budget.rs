@@ -1,7 +1,8 @@
 //! Token budgets per session, day and month.
 //!
-//! A message that would exceed a budget is rejected before any model is called, by the tokens used so far and an
-//! estimate of what it adds. Days and months are in UTC. The store counts the tokens; this file only does arithmetic.
+//! A message that would exceed a budget is rejected before any model is called, by the tokens used
+//! so far and an estimate of what it adds. Days and months are in UTC. The store counts the tokens;
+//! this file only does arithmetic.
 
 use serde::Deserialize;
 
@@ -76,8 +77,8 @@ const SECONDS_PER_DAY: i64 = 86_400;
 impl Periods {
     /// `seconds` are since 1970.
     ///
-    /// Years start in March here, so that a leap day is the last day of its year. Cycles of 400 years all have the same
-    /// number of days.
+    /// Years start in March here, so that a leap day is the last day of its year. Cycles of 400
+    /// years all have the same number of days.
     pub(crate) fn at(seconds: i64) -> Self {
         const DAYS_PER_CYCLE: i64 = 146_097;
         const DAYS_FROM_MARCH_0_TO_1970: i64 = 719_468;

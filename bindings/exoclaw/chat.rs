@@ -1,9 +1,9 @@
 //! Processes one message, from its arrival to the end of its answer.
 //!
-//! A rejection is sent as a plain response before the first event; after that, every answer ends with `done`. The
-//! context is loaded while the session is locked, so that a message that waited sees the turn before it. The lock is
-//! held until the turn is saved and `done` is sent. Dropping the future at any point releases the lock, and the turn is
-//! not saved.
+//! A rejection is sent as a plain response before the first event; after that, every answer ends
+//! with `done`. The context is loaded while the session is locked, so that a message that waited
+//! sees the turn before it. The lock is held until the turn is saved and `done` is sent. Dropping
+//! the future at any point releases the lock, and the turn is not saved.
 
 use std::sync::Arc;
 

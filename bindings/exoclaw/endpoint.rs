@@ -18,7 +18,8 @@ use crate::binding::Principal;
 use crate::peering::{Conversation, Endpoint, IncomingConnection, Outbox, commands, pump};
 use crate::transport::close_code;
 
-/// Longest message that is read, as much as the server itself reads by default. A long document fits.
+/// Longest message that is read, as much as the server itself reads by default. A long document
+/// fits.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
 pub(super) struct GatewayEndpoint(pub(super) Arc<Gateway>);
@@ -55,7 +56,8 @@ struct Connection {
     gateway: Arc<Gateway>,
     principal: Arc<Principal>,
     progress_tx: mpsc::Sender<JobProgress>,
-    /// The running job. It is aborted with the connection, so that a provider is not used for a client that left.
+    /// The running job. It is aborted with the connection, so that a provider is not used for a
+    /// client that left.
     job: Option<AbortOnDropHandle<()>>,
 }
 
@@ -78,7 +80,8 @@ impl Connection {
     }
 }
 
-/// Reports the end of the job even if it panics: otherwise the requests queued behind it would wait forever.
+/// Reports the end of the job even if it panics: otherwise the requests queued behind it would wait
+/// forever.
 async fn run_job(gateway: Arc<Gateway>, principal: Arc<Principal>, call: Call, progress: ProgressSender) {
     let result = AssertUnwindSafe(requests::serve(&gateway, principal, call, &progress)).catch_unwind().await;
     let client_left = match result {

@@ -1,7 +1,8 @@
 //! Extracts facts that users state about themselves, and selects those relevant to a message.
 //!
-//! Only messages of users are read: an agent must not become a source of its own facts. The patterns are a few English
-//! phrases. There is one fact per subject, and a later statement replaces an earlier one.
+//! Only messages of users are read: an agent must not become a source of its own facts. The
+//! patterns are a few English phrases. There is one fact per subject, and a later statement
+//! replaces an earlier one.
 
 use serde::Serialize;
 

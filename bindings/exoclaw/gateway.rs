@@ -1,4 +1,5 @@
-//! The state that all connections of the gateway share: its agents, its store, and its access to the server.
+//! The state that all connections of the gateway share: its agents, its store, and its access to
+//! the server.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -58,7 +59,8 @@ type Toolboxes = HashMap<String, Arc<Toolbox>>;
 
 pub(super) struct Gateway {
     pub(super) token: Option<Arc<str>>,
-    /// The principal of clients that authenticate with the token: the server has not authenticated them.
+    /// The principal of clients that authenticate with the token: the server has not authenticated
+    /// them.
     pub(super) token_principal: Option<Arc<Principal>>,
     pub(super) methods: Methods,
     pub(super) budgets: Budgets,
@@ -72,8 +74,8 @@ pub(super) struct Gateway {
     pub(super) store: Store,
     pub(super) locks: SessionLocks,
     pub(super) http: reqwest::Client,
-    /// Where chats run. Connections to providers are pooled, so they do not belong on a shard, which is busy with
-    /// scripts and is replaced when it is stuck.
+    /// Where chats run. Connections to providers are pooled, so they do not belong on a shard,
+    /// which is busy with scripts and is replaced when it is stuck.
     pub(super) runtime: Handle,
     router: Router,
     models: HashMap<String, Arc<ModelAgent>>,
@@ -88,7 +90,8 @@ impl Gateway {
         let token: Option<Arc<str>> = serve.token.filter(|token| !token.is_empty()).map(Arc::from);
         let token_principal = || Arc::new(Principal::new(TOKEN_PRINCIPAL, serve.policy, Quotas::default()));
         let token_principal = token.is_some().then(token_principal);
-        // Files from before sessions had principals belong to the single principal that all clients had.
+        // Files from before sessions had principals belong to the single principal that all clients
+        // had.
         let legacy_principal = match &token_principal {
             _ if serve.shared => SHARED_NAMESPACE.to_owned(),
             Some(principal) => principal.name.clone(),
@@ -151,7 +154,8 @@ impl Gateway {
         if self.is_shared { SHARED_NAMESPACE } else { &principal.name }
     }
 
-    /// Makes a principal the owner of a script agent. Returns false if it belongs to another principal.
+    /// Makes a principal the owner of a script agent. Returns false if it belongs to another
+    /// principal.
     pub(super) async fn claim_agent(&self, agent: &str, principal: &Principal) -> Result<bool, StoreError> {
         match self.owners.get(agent) {
             _ if self.is_shared => Ok(true),
@@ -227,7 +231,8 @@ fn load_model_agent(agent: ModelAgentConfig, folder: &Path) -> Result<ModelAgent
     })
 }
 
-/// API keys must reach only the configured endpoint, so the client follows no redirects and uses no proxy.
+/// API keys must reach only the configured endpoint, so the client follows no redirects and uses no
+/// proxy.
 fn build_http_client() -> Result<reqwest::Client, String> {
     // Fails if a provider is installed already, which is then the same one.
     let _ = rustls::crypto::ring::default_provider().install_default();

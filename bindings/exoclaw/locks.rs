@@ -1,6 +1,7 @@
 //! Allows one chat at a time per session; others wait in the order of arrival.
 //!
-//! A lock exists only while a chat holds it or waits for it, so there are never more locks than chats.
+//! A lock exists only while a chat holds it or waits for it, so there are never more locks than
+//! chats.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,7 +34,8 @@ impl SessionLocks {
 /// Holds the lock of a session until it is dropped.
 #[derive(Debug)]
 pub(super) struct SessionGuard {
-    // Fields drop in order. The permit goes first, so that the entry is not removed while the permit is held.
+    // Fields drop in order. The permit goes first, so that the entry is not removed while the
+    // permit is held.
     _permit: Option<OwnedSemaphorePermit>,
     _user: LockUser,
 }

@@ -1,8 +1,9 @@
-//! The gateway's side of one connection, without I/O: the token, the hello frame, and the queue of requests.
+//! The gateway's side of one connection, without I/O: the token, the hello frame, and the queue of
+//! requests.
 //!
-//! The requests of a connection are served in order, so that a `status` sent after a chat includes that chat. Only
-//! `ping` is answered immediately, because it asks whether the gateway is alive. The queue is bounded; a request past
-//! the limit is rejected immediately.
+//! The requests of a connection are served in order, so that a `status` sent after a chat includes
+//! that chat. Only `ping` is answered immediately, because it asks whether the gateway is alive.
+//! The queue is bounded; a request past the limit is rejected immediately.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +19,8 @@ use super::wire::{self, Call, Event, Methods, Request};
 pub(super) const AUTH_MS_MAX: u64 = 30_000;
 
 /// Most requests of one connection that wait for an earlier one.
-/// A person never has that many in flight. A program that pipelines more gets an error for each excess request.
+/// A person never has that many in flight. A program that pipelines more gets an error for each
+/// excess request.
 pub(super) const REQUESTS_QUEUED_MAX: usize = 256;
 
 /// Most bytes of these requests together, as much as the longest single message.

@@ -1,8 +1,8 @@
-//! The Exoclaw protocol at both ends: a gateway whose agents are language models or scripts, and connections to remote
-//! gateways for scripts.
+//! The Exoclaw protocol at both ends: a gateway whose agents are language models or scripts, and
+//! connections to remote gateways for scripts.
 //!
-//! `wire` and the machines implement the protocol, `chat` the processing of a message. The tools of a model agent are
-//! the server's bindings; a script agent is a function that a script registered.
+//! `wire` and the machines implement the protocol, `chat` the processing of a message. The tools of
+//! a model agent are the server's bindings; a script agent is a function that a script registered.
 
 mod agents;
 mod budget;

@@ -1,8 +1,9 @@
 //! Selects the agent and the session of a message.
 //!
-//! A rule applies when all of its conditions match. Among several, the most specific wins: peer before guild, team,
-//! account and channel; among equals, the first. A session is identified by its names and not by the key displayed for
-//! it: with a colon inside a name, one account could enter another's conversation.
+//! A rule applies when all of its conditions match. Among several, the most specific wins: peer
+//! before guild, team, account and channel; among equals, the first. A session is identified by its
+//! names and not by the key displayed for it: with a colon inside a name, one account could enter
+//! another's conversation.
 
 use std::fmt;
 
@@ -87,7 +88,8 @@ pub(crate) fn no_agent_error(origin: &Origin) -> String {
 /// Identifies the conversation of one peer with one agent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub(crate) struct SessionId {
-    /// The principal of the clients. Not part of the displayed key: each principal sees only its own sessions.
+    /// The principal of the clients. Not part of the displayed key: each principal sees only its
+    /// own sessions.
     #[serde(skip)]
     pub(crate) principal: String,
     pub(crate) agent: String,

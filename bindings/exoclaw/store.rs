@@ -1,6 +1,7 @@
 //! The gateway's data in SQLite: sessions and their turns, facts per account, tokens used.
 //!
-//! Each method runs a job on the database's thread. The statements are in `tables`, which is synchronous.
+//! Each method runs a job on the database's thread. The statements are in `tables`, which is
+//! synchronous.
 
 mod tables;
 
@@ -40,8 +41,8 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Opens a file, or creates an in-memory store that lives as long as its handles. The contents of a file without
-    /// principals are assigned to `legacy_principal`.
+    /// Opens a file, or creates an in-memory store that lives as long as its handles. The contents
+    /// of a file without principals are assigned to `legacy_principal`.
     pub(crate) fn open(path: Option<&Path>, legacy_principal: &str) -> Result<Self, StoreError> {
         let prepare = |connection: &rusqlite::Connection| tables::prepare(connection, legacy_principal);
         Ok(Self { database: Database::open("exoclaw", path, prepare)? })
@@ -81,8 +82,8 @@ impl Store {
         self.database.run(move |connection| tables::save_turn(connection, &session, &turn, &facts)).await
     }
 
-    /// Queues the record without waiting, because a chat that is aborted has to be counted as well. A budget that is
-    /// loaded later includes it, because jobs run in order.
+    /// Queues the record without waiting, because a chat that is aborted has to be counted as well.
+    /// A budget that is loaded later includes it, because jobs run in order.
     pub(crate) fn record_usage(&self, record: UsageRecord) {
         let session = record.session.to_string();
         let queued = self.database.submit(move |connection| {
@@ -127,7 +128,8 @@ impl Store {
         self.database.run(move |connection| tables::load_usage(connection, session.as_ref(), seconds)).await
     }
 
-    /// Makes a principal the owner of an agent. Returns false if the agent has sessions and belongs to another one.
+    /// Makes a principal the owner of an agent. Returns false if the agent has sessions and belongs
+    /// to another one.
     pub(crate) async fn claim_agent(&self, agent: String, principal: String) -> Result<bool, StoreError> {
         self.database.run(move |connection| tables::claim_agent(connection, &agent, &principal)).await
     }

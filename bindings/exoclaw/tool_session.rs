@@ -1,7 +1,8 @@
-//! The session in which the tools of one message run, opened by the first tool and closed after the answer.
+//! The session in which the tools of one message run, opened by the first tool and closed after the
+//! answer.
 //!
-//! Tools run as code of this session, as the principal of the client, so that limits, policy and approvals apply to a
-//! model as they do to any script.
+//! Tools run as code of this session, as the principal of the client, so that limits, policy and
+//! approvals apply to a model as they do to any script.
 
 use std::sync::Arc;
 
@@ -14,7 +15,8 @@ use crate::client::{Client, ClientError, EvalOutput};
 use crate::peering::Host;
 use crate::protocol::plain::to_plain;
 
-/// Longest result of a tool; the rest is cut off. A result uses tokens in every model call that follows.
+/// Longest result of a tool; the rest is cut off. A result uses tokens in every model call that
+/// follows.
 pub(super) const RESULT_BYTES_MAX: usize = 256 << 10;
 
 pub(super) struct ToolSession {

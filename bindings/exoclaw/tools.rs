@@ -1,7 +1,8 @@
 //! The tools of a model: the server's bindings, and `eval`.
 //!
-//! Providers allow fewer characters in a name than a binding may have, and require an object as input. So each tool has
-//! its own name, which maps to its binding, and an input of another type is wrapped in an object.
+//! Providers allow fewer characters in a name than a binding may have, and require an object as
+//! input. So each tool has its own name, which maps to its binding, and an input of another type is
+//! wrapped in an object.
 
 use std::collections::HashMap;
 

@@ -1,9 +1,10 @@
 //! Parses and encodes the frames of the Exoclaw protocol, for the gateway and for its clients.
 //!
-//! A request is parsed in two steps: first the frame, whose errors are sent with the id `"0"` because the id itself may
-//! be invalid, then the parameters of its method. Error texts of serde are visible to peers, so the names and the order
-//! of members of these types are part of the protocol. Event frames have their members in alphabetical order and
-//! responses do not, as existing clients expect.
+//! A request is parsed in two steps: first the frame, whose errors are sent with the id `"0"`
+//! because the id itself may be invalid, then the parameters of its method. Error texts of serde
+//! are visible to peers, so the names and the order of members of these types are part of the
+//! protocol. Event frames have their members in alphabetical order and responses do not, as
+//! existing clients expect.
 
 mod client;
 mod params;
@@ -160,7 +161,8 @@ pub(crate) enum Call {
     MemorySearch(MemorySearchParams),
 }
 
-/// One frame of a streamed answer. The members of its data are declared in the order in which they are sent.
+/// One frame of a streamed answer. The members of its data are declared in the order in which they
+/// are sent.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Event {
     Text(String),
@@ -251,8 +253,8 @@ pub(crate) fn auth_failed_frame() -> String {
     json!({"error": "auth_failed", "code": AUTH_FAILED_CODE}).to_string()
 }
 
-/// Encodes a response that is not streamed. The unused member is omitted: clients treat any `error` member as an error,
-/// even null.
+/// Encodes a response that is not streamed. The unused member is omitted: clients treat any `error`
+/// member as an error, even null.
 pub(crate) fn encode_response(id: &str, outcome: &Result<Value, String>) -> String {
     match outcome {
         Ok(result) => json!({"id": id, "result": result}).to_string(),

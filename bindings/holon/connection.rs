@@ -1,7 +1,8 @@
-//! A holon-web connection: the machine, the tasks that handle the peer's requests, and the callers that wait for
-//! responses.
+//! A holon-web connection: the machine, the tasks that handle the peer's requests, and the callers
+//! that wait for responses.
 //!
-//! Accepted and dialed connections are served alike, because a peer that we dialed may send requests too.
+//! Accepted and dialed connections are served alike, because a peer that we dialed may send
+//! requests too.
 
 use std::time::{Duration, Instant};
 
@@ -115,7 +116,8 @@ impl Conversation for HolonConnection {
     }
 }
 
-/// Sends a request to the peer and waits for the response. `send` delivers the command to the connection.
+/// Sends a request to the peer and waits for the response. `send` delivers the command to the
+/// connection.
 pub(super) async fn call_method<F, E>(
     method: String,
     payload: Value,

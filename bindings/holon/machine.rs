@@ -1,8 +1,10 @@
-//! One side of a holon-web connection, without I/O. Both sides send requests and responses, so one machine serves
-//! both; its role decides the format of its ids, who sends heartbeats, and how it reacts to an invalid frame.
+//! One side of a holon-web connection, without I/O. Both sides send requests and responses, so one
+//! machine serves both; its role decides the format of its ids, who sends heartbeats, and how it
+//! reacts to an invalid frame.
 //!
-//! The machine's own ids are consecutive numbers, so it can classify a response without remembering every request: an
-//! id below the next number was used. Of these, only requests that ended without a response are remembered.
+//! The machine's own ids are consecutive numbers, so it can classify a response without remembering
+//! every request: an id below the next number was used. Of these, only requests that ended without
+//! a response are remembered.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -11,7 +13,8 @@ use serde_json::{Value, json};
 
 use super::wire::{self, Envelope, FrameError, Status};
 
-/// Requests without a response that are remembered, to distinguish a late response from a duplicate one.
+/// Requests without a response that are remembered, to distinguish a late response from a duplicate
+/// one.
 /// The reference client keeps as many. A response to an older one counts as a duplicate.
 const EXPIRED_REQUESTS_MAX: usize = 1024;
 
@@ -43,7 +46,8 @@ pub(super) struct HeartbeatConfig {
     pub(super) timeout: Duration,
 }
 
-/// A mistake of the peer, which is logged and counted. The connection stays open unless an [`Effect::Close`] follows.
+/// A mistake of the peer, which is logged and counted. The connection stays open unless an
+/// [`Effect::Close`] follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Warning {
     UnknownResponse,
@@ -172,7 +176,8 @@ impl<W> Machine<W> {
                 self.on_response(&id, outcome, now).into_iter().collect()
             }
             Ok(Envelope::IdOnly { id }) => match self.on_response(&id, Ok(Value::Null), now) {
-                // An id in the format of ours is a late response to a request of an earlier connection.
+                // An id in the format of ours is a late response to a request of an earlier
+                // connection.
                 Some(Effect::Warn(Warning::UnknownResponse))
                     if self.config.role == Role::Client || self.parse_own_id(&id).is_none() =>
                 {
@@ -238,16 +243,16 @@ impl<W> Machine<W> {
         }
     }
 
-    /// Fails the request that the response belongs to. The endpoint does not report the error to the peer, which may
-    /// have a request of its own in flight under the same id.
+    /// Fails the request that the response belongs to. The endpoint does not report the error to
+    /// the peer, which may have a request of its own in flight under the same id.
     fn on_invalid_response(&mut self, id: &str, reason: &str, now: Instant) -> Vec<Effect<W>> {
         let status = Status::new(wire::INTERNAL, format!("malformed response: {reason}"));
         let completed = self.on_response(id, Err(status), now);
         [Effect::Warn(Warning::InvalidEnvelope)].into_iter().chain(completed).collect()
     }
 
-    /// An endpoint responds with an error if the frame has a usable id. A client closes the connection, as the
-    /// specification requires.
+    /// An endpoint responds with an error if the frame has a usable id. A client closes the
+    /// connection, as the specification requires.
     fn on_invalid(&mut self, id: Option<String>, reason: &'static str) -> Vec<Effect<W>> {
         let warning = Effect::Warn(Warning::InvalidEnvelope);
         match (self.config.role, id) {

@@ -1,4 +1,5 @@
-//! The registry of served methods: handlers that scripts registered, and bindings that the configuration names.
+//! The registry of served methods: handlers that scripts registered, and bindings that the
+//! configuration names.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -11,7 +12,8 @@ use crate::binding::{FunctionRef, HostFunctions};
 use crate::peering::Host;
 
 /// Most methods that scripts can serve, over all sessions.
-/// Each holds a function of a session. A server with more has scripts that register handlers by mistake.
+/// Each holds a function of a session. A server with more has scripts that register handlers by
+/// mistake.
 const METHODS_MAX: usize = 10_000;
 
 /// Longest name of a method.
@@ -66,7 +68,8 @@ impl MethodRegistry {
         Arc::new(Self { scripts: Mutex::default(), bindings, owners, handler_timeout, host: OnceLock::new() })
     }
 
-    /// Sets the server that bindings are called on. If two servers of a process share the package, the first one stays.
+    /// Sets the server that bindings are called on. If two servers of a process share the package,
+    /// the first one stays.
     pub(super) fn set_host(&self, host: Host) {
         let _ = self.host.set(host);
     }
@@ -75,7 +78,8 @@ impl MethodRegistry {
         self.host.get()
     }
 
-    /// Registers a script's handler. It replaces one of the same session, or of a session that has ended.
+    /// Registers a script's handler. It replaces one of the same session, or of a session that has
+    /// ended.
     pub(super) fn serve(&self, method: &str, handler: ScriptHandler) -> Result<(), ServeError> {
         if method.trim().is_empty() || method.len() > METHOD_BYTES_MAX {
             return Err(ServeError::InvalidName);

@@ -1,7 +1,9 @@
-//! The holon-web protocol at both ends: scripts serve methods at `/holon` and call the methods of configured peers.
+//! The holon-web protocol at both ends: scripts serve methods at `/holon` and call the methods of
+//! configured peers.
 //!
-//! Connections are symmetric. Requests in either direction are handled by the same registry of methods; only the role
-//! of the machine distinguishes a page that connected to us from a peer that we dialed.
+//! Connections are symmetric. Requests in either direction are handled by the same registry of
+//! methods; only the role of the machine distinguishes a page that connected to us from a peer that
+//! we dialed.
 
 mod connection;
 mod endpoint;
@@ -28,7 +30,8 @@ use machine::{ConnectionConfig, HeartbeatConfig, Role};
 use methods::{MethodRegistry, ScriptHandler, ServeError};
 use router::RequestRouter;
 
-/// Default number of our requests that may wait for a response on one connection, as in the reference client.
+/// Default number of our requests that may wait for a response on one connection, as in the
+/// reference client.
 const PENDING_DEFAULT: usize = 256;
 
 /// Default number of a peer's requests that are handled concurrently.

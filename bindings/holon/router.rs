@@ -19,7 +19,8 @@ pub(super) struct RequestRouter {
     methods: Arc<MethodRegistry>,
     /// The peer's name in the configuration; `None` for a peer that connected to us.
     peer_name: Option<Arc<str>>,
-    /// The principal that calls bindings; `None` for a peer that we dialed, which acts as the server itself.
+    /// The principal that calls bindings; `None` for a peer that we dialed, which acts as the
+    /// server itself.
     principal: Option<Arc<Principal>>,
     /// A session for calling bindings, opened by the first call.
     client: Arc<OnceCell<Client>>,
@@ -109,7 +110,8 @@ fn to_status(error: &BindingError) -> Status {
     Status::new(code, error.own_message())
 }
 
-/// `peer.call(method, payload, { timeoutMs })`, which sends a request on the connection that the handled one came from.
+/// `peer.call(method, payload, { timeoutMs })`, which sends a request on the connection that the
+/// handled one came from.
 fn peer_call(commands_tx: mpsc::Sender<Command>) -> NativeFunction {
     handler(move |arguments: Value, call| {
         let commands_tx = commands_tx.clone();

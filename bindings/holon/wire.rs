@@ -1,7 +1,8 @@
-//! The envelope of holon-web: one JSON object per frame, with exactly the fields that its shape allows.
+//! The envelope of holon-web: one JSON object per frame, with exactly the fields that its shape
+//! allows.
 //!
-//! A frame is parsed in two steps, first the id and then the rest, so that an invalid frame can be answered under its
-//! id.
+//! A frame is parsed in two steps, first the id and then the rest, so that an invalid frame can be
+//! answered under its id.
 
 use serde_json::{Map, Value, json};
 
@@ -42,7 +43,8 @@ pub(super) enum Envelope {
         id: String,
         outcome: Result<Value, Status>,
     },
-    /// A frame without any other field. The reference client responds like this for a handler that returns nothing.
+    /// A frame without any other field. The reference client responds like this for a handler that
+    /// returns nothing.
     IdOnly {
         id: String,
     },
@@ -68,7 +70,8 @@ pub(super) fn parse(text: &str) -> Result<Envelope, FrameError> {
             reason: "the envelope must be an object",
         });
     };
-    // Each side counts its own ids, so a broken response must not be taken for a request with the same id.
+    // Each side counts its own ids, so a broken response must not be taken for a request with the
+    // same id.
     let has = |field: &str| fields.contains_key(field);
     let is_response = !has("method") && (has("result") || has("error"));
     let id = match fields.remove("id") {

@@ -1,8 +1,8 @@
 //! The hosts that requests may go to, and the addresses that these hosts may have.
 //!
-//! The list is checked against the URL. Addresses are checked when the connection resolves the name, so that a name
-//! cannot point elsewhere after the check. A host listed by its exact name may have a private address, because the
-//! operator chose it. A host that only matches a `*` may not.
+//! The list is checked against the URL. Addresses are checked when the connection resolves the
+//! name, so that a name cannot point elsewhere after the check. A host listed by its exact name may
+//! have a private address, because the operator chose it. A host that only matches a `*` may not.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -75,7 +75,8 @@ impl Entry {
                 "`{text}` is not a host; expected `example.com`, `*.example.com`, `*`, with `:port` or `:*`"
             )
         };
-        // A port follows the last colon, unless that colon is inside the brackets of an IPv6 address.
+        // A port follows the last colon, unless that colon is inside the brackets of an IPv6
+        // address.
         let (name, port) = match text.rsplit_once(':') {
             Some((name, port)) if !port.contains(']') => (name, Some(port)),
             Some(_) | None => (text, None),
@@ -182,7 +183,8 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         is_public_v4(Ipv4Addr::new(p, q, r, s))
     };
     match (a, b) {
-        // Embedded IPv4 addresses: mapped or compatible, translated (64:ff9b::/96), 6to4 (2002::/16).
+        // Embedded IPv4 addresses: mapped or compatible, translated (64:ff9b::/96), 6to4
+        // (2002::/16).
         (0, 0) if (c, d, e) == (0, 0, 0) => (f == 0xffff || f == 0) && embedded(g, h),
         (0x64, 0xff9b) => (c, d, e, f) == (0, 0, 0, 0) && embedded(g, h),
         (0x2002, _) => embedded(b, c),

@@ -1,4 +1,5 @@
-//! Sends one request, follows its redirects, and reads the response, within limits of size and time.
+//! Sends one request, follows its redirects, and reads the response, within limits of size and
+//! time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,8 +16,8 @@ use super::allow::AllowList;
 use super::{BodyEncoding, Redirect, RequestInput, ResponseOutput};
 use crate::rpc::{ErrorObject, Kind};
 
-/// Headers that callers cannot set. They control the connection: with them a request could be split in two, or reach
-/// another host than the one that was checked.
+/// Headers that callers cannot set. They control the connection: with them a request could be split
+/// in two, or reach another host than the one that was checked.
 const HEADERS_RESERVED: [&str; 9] = [
     "host",
     "connection",
@@ -147,7 +148,8 @@ fn parse_headers(input: &BTreeMap<String, String>) -> Result<HeaderMap, ErrorObj
     Ok(headers)
 }
 
-/// Joins headers of the same name with commas, as HTTP allows. Bytes that are not UTF-8 are replaced.
+/// Joins headers of the same name with commas, as HTTP allows. Bytes that are not UTF-8 are
+/// replaced.
 fn join_headers(headers: &HeaderMap) -> BTreeMap<String, String> {
     let mut joined = BTreeMap::<String, String>::new();
     for (name, value) in headers {

@@ -1,7 +1,8 @@
 //! HTTP requests for scripts, to listed hosts only.
 //!
-//! Redirects are followed here and not by the HTTP library, because each hop has to pass the list, and because
-//! credentials must not be sent to another origin. No proxy is used: it would bypass the check of resolved addresses.
+//! Redirects are followed here and not by the HTTP library, because each hop has to pass the list,
+//! and because credentials must not be sent to another origin. No proxy is used: it would bypass
+//! the check of resolved addresses.
 
 mod allow;
 mod fetch;
@@ -91,8 +92,8 @@ pub fn open(context: &PackageContext<'_>) -> Result<PackageInstance, String> {
 
 fn handlers(config: &Value) -> Result<Handlers, String> {
     let config = Config::deserialize(config).map_err(|error| error.to_string())?;
-    // Connections are pooled, so they belong to the runtime that loads packages: the shards are busy with scripts, and
-    // a stuck shard is replaced.
+    // Connections are pooled, so they belong to the runtime that loads packages: the shards are
+    // busy with scripts, and a stuck shard is replaced.
     let runtime = Handle::try_current().map_err(|error| error.to_string())?;
     let fetcher = Arc::new(build_fetcher(config)?);
     let request = move |input: RequestInput, _: Call| {

@@ -1,7 +1,7 @@
 //! A key-value store for scripts, in an SQLite file or in memory.
 //!
-//! Each principal has its own namespace, taken from the session and never from the input. Values are stored in their
-//! wire form, so that a `Date` or a `Map` is restored with its type.
+//! Each principal has its own namespace, taken from the session and never from the input. Values
+//! are stored in their wire form, so that a `Date` or a `Map` is restored with its type.
 
 mod store;
 

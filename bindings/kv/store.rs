@@ -1,6 +1,7 @@
 //! The entries in SQLite, and the number of keys per namespace.
 //!
-//! Compare-and-set needs no transaction: the database's thread never interleaves the statements of two jobs.
+//! Compare-and-set needs no transaction: the database's thread never interleaves the statements of
+//! two jobs.
 
 use std::path::Path;
 
@@ -71,8 +72,8 @@ impl Store {
         self.database.run(delete).await
     }
 
-    /// Stores `value` if the current value equals `expected`; `None` expects the key to be absent. Returns whether the
-    /// value was stored.
+    /// Stores `value` if the current value equals `expected`; `None` expects the key to be absent.
+    /// Returns whether the value was stored.
     pub(super) async fn swap(
         &self,
         entry: EntryKey,

@@ -1,4 +1,5 @@
-//! Exoclaw at both ends, over real sockets, with a stub language model that follows instructions in the message.
+//! Exoclaw at both ends, over real sockets, with a stub language model that follows instructions in
+//! the message.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod agents;
@@ -66,7 +67,8 @@ fn text_of(events: &[Value]) -> String {
         .collect()
 }
 
-/// Vectors with defects of the recorded gateway that this one does not have; their notes describe them.
+/// Vectors with defects of the recorded gateway that this one does not have; their notes describe
+/// them.
 const VECTORS_SKIPPED: [&str; 2] =
     ["provider_sse_error_event_is_swallowed", "ping_during_stream_is_answered_after_done"];
 

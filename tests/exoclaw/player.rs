@@ -1,8 +1,8 @@
 //! Plays a vector: sends its frames, and checks the frames received on each connection, in order.
 //!
-//! The format is that of the files in `tests/interop/exoclaw/vectors`: an object matches by the members that it has
-//! unless it is `$exact`, and an object with a single `$` member is an instruction. `$sleep` is ignored: no vector may
-//! depend on timing.
+//! The format is that of the files in `tests/interop/exoclaw/vectors`: an object matches by the
+//! members that it has unless it is `$exact`, and an object with a single `$` member is an
+//! instruction. `$sleep` is ignored: no vector may depend on timing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -171,7 +171,8 @@ async fn expect_all(
         let arrival = arrival.map_err(|_| format!("[{name}] expected {item}, got nothing"))?;
         let is_match = match (instruction(&item), &arrival) {
             (Some(("$close", codes)), Some(Arrival::Closed(code))) => contains_code(codes, *code),
-            // `$repeat` is the last item of a vector that allows extra frames, so one frame is enough.
+            // `$repeat` is the last item of a vector that allows extra frames, so one frame is
+            // enough.
             (_, Some(Arrival::Frame(frame))) => {
                 matches(item.get("$repeat").unwrap_or(&item), frame, &mut saved, false)
             }

@@ -7,7 +7,8 @@ use tokio_tungstenite::tungstenite::Message;
 use super::support::{Folder, Running, Wire};
 use super::{Stub, folder, gateway_url, start};
 
-/// A server with three remote gateways: one that works, one that rejects its token, and one that is unreachable.
+/// A server with three remote gateways: one that works, one that rejects its token, and one that is
+/// unreachable.
 struct Setup {
     stub: Stub,
     _remote: [Running; 2],

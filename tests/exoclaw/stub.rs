@@ -1,7 +1,7 @@
 //! A stub language model with the APIs of both providers.
 //!
-//! Words in the last message choose its answer, as in the vectors. With `hold` it waits after its first words until the
-//! test calls `resume`, so that tests need no timing.
+//! Words in the last message choose its answer, as in the vectors. With `hold` it waits after its
+//! first words until the test calls `resume`, so that tests need no timing.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -108,7 +108,8 @@ fn choose_answer(text: &str, messages: &[Value], rounds: usize) -> Vec<Step> {
     finish(say(&["Hello", " world"]), 42)
 }
 
-/// `tool:name` calls that tool, `tool:two` an existing and an unknown one, and `tool:code:1+1` runs code.
+/// `tool:name` calls that tool, `tool:two` an existing and an unknown one, and `tool:code:1+1` runs
+/// code.
 fn call_requested_tools(instruction: &str) -> Vec<Step> {
     if let Some(code) = instruction.strip_prefix("code:") {
         return call_tools(&[("call_1", "eval", &json!({"code": code}).to_string())], 20);

@@ -119,7 +119,8 @@ async fn payloads_that_look_like_tags_are_passed_unchanged() {
     }
 }
 
-/// Starts two servers, the second with the first as a peer. Returns both, and a client of the second.
+/// Starts two servers, the second with the first as a peer. Returns both, and a client of the
+/// second.
 async fn start_linked(config: Value) -> (Running, Running, Wire) {
     let serving = Running::folder(&interop_folder()).await;
     serving.services_run().await;

@@ -1,5 +1,5 @@
-//! Plays the vectors of the client role: the peer is a plain WebSocket, the client is our link to it, and a script makes
-//! the calls.
+//! Plays the vectors of the client role: the peer is a plain WebSocket, the client is our link to
+//! it, and a script makes the calls.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! holon-web on a real server: the recorded vectors of both roles, and behaviour that they do not cover.
+//! holon-web on a real server: the recorded vectors of both roles, and behaviour that they do not
+//! cover.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod behaviour;

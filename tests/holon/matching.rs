@@ -1,5 +1,5 @@
-//! The patterns of vectors: an object matches by the members that it has, `{"$any": true}` matches anything,
-//! `{"$re": …}` a string by a regular expression, and `{}` only an empty object.
+//! The patterns of vectors: an object matches by the members that it has, `{"$any": true}` matches
+//! anything, `{"$re": …}` a string by a regular expression, and `{}` only an empty object.
 
 use serde_json::{Value, json};
 

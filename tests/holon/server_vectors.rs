@@ -29,7 +29,8 @@ impl Page {
         Self { wire, replies: Vec::new(), requests: Vec::new(), closed: None, faults: Vec::new() }
     }
 
-    /// Reads frames until the condition holds, or no frame arrives in time. Returns whether it holds.
+    /// Reads frames until the condition holds, or no frame arrives in time. Returns whether it
+    /// holds.
     async fn read_until(&mut self, wait: Duration, holds: impl Fn(&Self) -> bool) -> bool {
         loop {
             if holds(self) {

@@ -1,4 +1,5 @@
-//! An agent that is a language model. It is called again with the results of its tool calls until it makes no more.
+//! An agent that is a language model. It is called again with the results of its tool calls until
+//! it makes no more.
 
 use std::sync::Arc;
 
@@ -149,7 +150,8 @@ async fn run_tools(
     Ok(results)
 }
 
-/// Records the usage of a model call when it is dropped, also if the client disconnected before the end.
+/// Records the usage of a model call when it is dropped, also if the client disconnected before the
+/// end.
 struct UsageGuard<'a> {
     agent: &'a ModelAgent,
     session: &'a SessionId,

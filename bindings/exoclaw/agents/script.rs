@@ -39,7 +39,8 @@ pub(crate) struct ScriptAgent {
 pub(crate) struct ScriptAgents(Mutex<HashMap<String, ScriptAgent>>);
 
 impl ScriptAgents {
-    /// Registers a function. It replaces an earlier one of the same session, or of a session that has ended.
+    /// Registers a function. It replaces an earlier one of the same session, or of a session that
+    /// has ended.
     pub(crate) fn register(&self, id: &str, on_chat: FunctionRef, call: &Call) -> Result<(), BindingError> {
         let mut agents = self.0.lock();
         reject_other_session(&mut agents, id, call)?;
@@ -105,7 +106,8 @@ impl ScriptAgent {
                 outcome = &mut call => break outcome,
             }
         };
-        // Events emitted before the function returned are sent before its result. Later ones fail to be queued.
+        // Events emitted before the function returned are sent before its result. Later ones fail
+        // to be queued.
         events_rx.close();
         while let Some(event) = events_rx.recv().await {
             relay.forward(event).await?;

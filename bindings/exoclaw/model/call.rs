@@ -107,8 +107,8 @@ async fn read_error_body(mut response: Response) -> String {
 }
 
 impl AnswerStream {
-    /// Returns the next piece; `None` when the answer is complete. Pieces that arrived before an error are returned
-    /// before it.
+    /// Returns the next piece; `None` when the answer is complete. Pieces that arrived before an
+    /// error are returned before it.
     pub(crate) async fn next(&mut self) -> Result<Option<Piece>, CallError> {
         loop {
             if let Some(piece) = self.pieces.pop_front() {

@@ -1,7 +1,7 @@
 //! Language models, independent of their provider.
 //!
-//! Each provider encodes a [`Prompt`] as a request, and has a reader that turns the events of the answer into
-//! [`Piece`]s. Both are pure; `call` does the HTTP.
+//! Each provider encodes a [`Prompt`] as a request, and has a reader that turns the events of the
+//! answer into [`Piece`]s. Both are pure; `call` does the HTTP.
 
 mod anthropic;
 pub(crate) mod call;
@@ -184,8 +184,8 @@ impl AnswerReader {
         Ok(pieces)
     }
 
-    /// The body ended without an event that ends the answer. Some providers do not send one, so the answer counts as
-    /// complete if there was any event.
+    /// The body ended without an event that ends the answer. Some providers do not send one, so the
+    /// answer counts as complete if there was any event.
     pub(crate) fn on_end(&self) -> Result<(), AnswerError> {
         if self.has_events { Ok(()) } else { Err(AnswerError::NoEvents) }
     }
@@ -216,8 +216,8 @@ impl PartialToolUse {
         Ok(())
     }
 
-    /// An absent input is an empty object: providers omit it for tools without parameters. An invalid input is an
-    /// error, because a call with an empty one is not what the model intended.
+    /// An absent input is an empty object: providers omit it for tools without parameters. An
+    /// invalid input is an error, because a call with an empty one is not what the model intended.
     fn finish(self) -> Result<ToolUse, AnswerError> {
         let Self { id, name, input } = self;
         let input = if input.trim().is_empty() {

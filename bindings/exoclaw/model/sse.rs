@@ -1,9 +1,10 @@
 //! Reads server-sent events from chunks of bytes.
 //!
-//! Lines end with LF, CR or CRLF, and a chunk may end anywhere, even inside a character. So lines are split as bytes,
-//! and only complete lines are decoded.
+//! Lines end with LF, CR or CRLF, and a chunk may end anywhere, even inside a character. So lines
+//! are split as bytes, and only complete lines are decoded.
 
-/// Longest event. Models send a few hundred bytes at a time, but a tool call in a single event may be long.
+/// Longest event. Models send a few hundred bytes at a time, but a tool call in a single event may
+/// be long.
 pub(crate) const EVENT_BYTES_MAX: usize = 1 << 20;
 
 /// The name is empty if the event has none.

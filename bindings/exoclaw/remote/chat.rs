@@ -1,4 +1,5 @@
-//! A chat of a script with a remote gateway: opens its connection, passes on its events, and collects the result.
+//! A chat of a script with a remote gateway: opens its connection, passes on its events, and
+//! collects the result.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,8 +89,8 @@ impl ChatResult {
 }
 
 impl RemoteGateway {
-    /// Sends a message and waits for the end of its answer. Dropping the future closes the connection, which ends the
-    /// chat.
+    /// Sends a message and waits for the end of its answer. Dropping the future closes the
+    /// connection, which ends the chat.
     pub(crate) async fn chat(
         self: Arc<Self>,
         params: Value,
@@ -149,7 +150,8 @@ enum ChatEnd {
     NotStarted,
 }
 
-/// Reads the events up to the end of the stream or of the connection, and passes them to `on_event`.
+/// Reads the events up to the end of the stream or of the connection, and passes them to
+/// `on_event`.
 async fn collect_events(
     mut answers_rx: mpsc::Receiver<Answer>,
     on_event: Option<FunctionRef>,

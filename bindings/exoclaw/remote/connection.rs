@@ -1,4 +1,5 @@
-//! A connection to a gateway: performs the effects of the machine, and queues requests until the hello frame arrives.
+//! A connection to a gateway: performs the effects of the machine, and queues requests until the
+//! hello frame arrives.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,8 @@ use crate::observe;
 use crate::peering::{Conversation, Outbox};
 use crate::transport::close_code;
 
-/// How long to wait for the hello frame. A gateway that requires a token sends none before it has the token.
+/// How long to wait for the hello frame. A gateway that requires a token sends none before it has
+/// the token.
 pub(super) const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 
 const NO_HELLO: &str = "no hello from the gateway; it may require a token";
@@ -50,7 +52,7 @@ impl GatewayConnection {
             }
             Err(SendError::NotReady(answers_tx) | SendError::TooManyPending(answers_tx)) => {
                 let busy = Answer::Response(Err("too many requests are waiting".to_owned()));
-                // Fails if the connection has stopped waiting.
+                // Fails if the caller has stopped waiting.
                 let _ = answers_tx.try_send(busy);
             }
         }
@@ -112,7 +114,8 @@ impl Conversation for GatewayConnection {
 
     fn on_wake(&mut self, _now: Instant, out: &mut Outbox) {
         for command in self.queued.drain(..) {
-            // The state of the link may no longer show this reason when the connection looks at it, so send it here.
+            // The state of the link may no longer show this reason when the caller looks at it, so
+            // send it here.
             let _ = command.answers_tx.try_send(Answer::Lost(NO_HELLO.to_owned()));
         }
         out.close(close_code::NORMAL, NO_HELLO);

@@ -1,8 +1,9 @@
-//! The client's side of one connection to a gateway, without I/O: its token, the hello frame, and its requests.
+//! The client's side of one connection to a gateway, without I/O: its token, the hello frame, and
+//! its requests.
 //!
-//! A gateway serves the requests of a connection one after another and cannot cancel one. So a connection has few
-//! requests in flight, and is closed to end a chat. Ids are consecutive numbers and never reused; a reply without a
-//! pending request causes only a warning.
+//! A gateway serves the requests of a connection one after another and cannot cancel one. So a
+//! connection has few requests in flight, and is closed to end a chat. Ids are consecutive numbers
+//! and never reused; a reply without a pending request causes only a warning.
 
 use std::collections::BTreeMap;
 

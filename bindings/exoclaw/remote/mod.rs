@@ -1,7 +1,9 @@
-//! Remote gateways, for scripts: one link to each for short calls, and a separate connection for each chat.
+//! Remote gateways, for scripts: one link to each for short calls, and a separate connection for
+//! each chat.
 //!
-//! A gateway serves the requests of a connection one after another, and only the end of the connection stops a stream.
-//! On a shared connection, the chat of one session would delay all others, and cancelling it would end them too.
+//! A gateway serves the requests of a connection one after another, and only the end of the
+//! connection stops a stream. On a shared connection, the chat of one session would delay all
+//! others, and cancelling it would end them too.
 
 pub(crate) mod chat;
 mod connection;

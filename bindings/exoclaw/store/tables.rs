@@ -1,7 +1,7 @@
 //! The tables and the statements on them.
 //!
-//! Every table is bounded: past a limit the oldest sessions, turns, facts and call records are deleted. Token usage is
-//! also stored as sums, so that loading a budget takes three lookups.
+//! Every table is bounded: past a limit the oldest sessions, turns, facts and call records are
+//! deleted. Token usage is also stored as sums, so that loading a budget takes three lookups.
 
 mod migrate;
 
@@ -12,11 +12,12 @@ use super::{Fact, UsageRecord, UsageTotals};
 use crate::bindings::exoclaw::budget::Periods;
 use crate::bindings::exoclaw::route::SessionId;
 
-/// Most sessions in the store. Their names come from clients, which could invent any number of them.
+/// Most sessions in the store. Their names come from clients, which could invent any number of
+/// them.
 pub(super) const SESSIONS_MAX: u64 = 100_000;
 
-/// Most owners of agents before those of agents without sessions are deleted. Ids come from scripts, which could
-/// invent any number of them; this is ten times as many as can be registered.
+/// Most owners of agents before those of agents without sessions are deleted. Ids come from
+/// scripts, which could invent any number of them; this is ten times as many as can be registered.
 pub(super) const OWNERS_MAX: u64 = 10_000;
 
 /// Most turns of one session, as many as the largest window.
@@ -77,13 +78,15 @@ pub(crate) struct SessionSummary {
     pub(crate) used_at: i64,
 }
 
-/// Creates the tables. The contents of a file without principals are assigned to `legacy_principal`.
+/// Creates the tables. The contents of a file without principals are assigned to
+/// `legacy_principal`.
 pub(super) fn prepare(connection: &Connection, legacy_principal: &str) -> rusqlite::Result<()> {
     migrate::add_principals(connection, legacy_principal, TABLES)?;
     connection.pragma_update(None, "foreign_keys", true)
 }
 
-/// Makes a principal the owner of an agent. Returns false if the agent has sessions and belongs to another one.
+/// Makes a principal the owner of an agent. Returns false if the agent has sessions and belongs to
+/// another one.
 pub(super) fn claim_agent(
     connection: &mut Connection,
     agent: &str,
@@ -117,8 +120,8 @@ pub(super) fn touch_session(
     transaction.commit()
 }
 
-/// Records the use of a session and returns its row. A new one may evict the least recently used session of the
-/// principal with the most sessions.
+/// Records the use of a session and returns its row. A new one may evict the least recently used
+/// session of the principal with the most sessions.
 fn upsert_session(transaction: &Transaction<'_>, session: &SessionId, seconds: i64) -> rusqlite::Result<i64> {
     if let Some(row) = find_session(transaction, session)? {
         let mut update =
@@ -284,8 +287,8 @@ pub(super) fn record_usage(connection: &mut Connection, record: &UsageRecord) ->
     transaction.commit()
 }
 
-/// An SQL expression that saturates. Providers may report any number, and SQLite turns a sum that overflows into a
-/// float.
+/// An SQL expression that saturates. Providers may report any number, and SQLite turns a sum that
+/// overflows into a float.
 fn capped_sum(one: &str, other: &str) -> String {
     let max = i64::MAX;
     format!("CASE WHEN {one} > {max} - {other} THEN {max} ELSE {one} + {other} END")

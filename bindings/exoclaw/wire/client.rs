@@ -1,7 +1,7 @@
 //! The frames from the client's side: encodes what it sends, and parses what a gateway sends.
 //!
-//! Parsing is lenient: a gateway may omit the unused one of `result` and `error` or send it as null, and may send
-//! unknown events. Only frames without any meaning are rejected.
+//! Parsing is lenient: a gateway may omit the unused one of `result` and `error` or send it as
+//! null, and may send unknown events. Only frames without any meaning are rejected.
 
 use serde_json::{Map, Value, json};
 

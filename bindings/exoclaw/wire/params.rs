@@ -1,5 +1,5 @@
-//! The parameters of the methods. The names of the types and the order of their members are visible to peers in error
-//! texts.
+//! The parameters of the methods. The names of the types and the order of their members are visible
+//! to peers in error texts.
 
 use serde::Deserialize;
 

@@ -5,7 +5,8 @@ use rusqlite::{Connection, OptionalExtension as _};
 /// The current version of the tables, stored as `user_version`.
 const VERSION: i64 = 1;
 
-/// Creates the tables, and assigns the contents of an older file to `legacy_principal`, in one transaction.
+/// Creates the tables, and assigns the contents of an older file to `legacy_principal`, in one
+/// transaction.
 pub(super) fn add_principals(
     connection: &Connection,
     legacy_principal: &str,
@@ -14,7 +15,8 @@ pub(super) fn add_principals(
     let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let has_tables = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'sessions'";
     let is_old = version < VERSION && connection.query_row(has_tables, [], |_| Ok(())).optional()?.is_some();
-    // Turns refer to the table of sessions by name. Without this mode, renaming it would rename the reference too.
+    // Turns refer to the table of sessions by name. Without this mode, renaming it would rename the
+    // reference too.
     connection.pragma_update(None, "foreign_keys", false)?;
     connection.pragma_update(None, "legacy_alter_table", true)?;
     let transaction = connection.unchecked_transaction()?;
