@@ -1,7 +1,8 @@
-//! The packages that come with the server. A new one is a folder with `declaration.json` and `mod.rs`, and a line below.
+//! The packages built into the server. To add one, create a folder with `declaration.json` and
+//! `mod.rs`, and list it below.
 //!
-//! A package is a function from its configuration to its handlers, and to where it is reached from outside; the
-//! declaration beside it says what the handlers are.
+//! A package is a function from its configuration to its handlers and mounts. The declaration
+//! beside it describes the bindings that the handlers implement.
 
 pub mod a2a;
 pub mod exoclaw;
@@ -16,7 +17,7 @@ mod testing;
 
 use crate::package::{Handlers, PackageContext, PackageDef, PackageInstance};
 
-/// All of them, by name.
+/// All built-in packages, sorted by name.
 pub const BUILT_IN: &[PackageDef] = &[
     PackageDef { name: "a2a", declaration: include_str!("a2a/declaration.json"), open: a2a::open },
     PackageDef {

@@ -1,4 +1,4 @@
-//! The orders of the protocol's worked example: the smallest complete package.
+//! The orders of the worked example in the protocol's documentation: the smallest complete package.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -26,12 +26,12 @@ struct Item {
     price: f64,
 }
 
-/// Makes the package.
+/// Opens the package.
 pub fn open(context: &PackageContext<'_>) -> Result<PackageInstance, String> {
     Ok(handlers(context.config)?.into())
 }
 
-/// The handlers; there is nothing to configure.
+/// There is nothing to configure.
 fn handlers(_: &Value) -> Result<Handlers, String> {
     Ok(vec![("getOrder", typed(get_order))])
 }
@@ -64,7 +64,7 @@ mod tests {
     use serde_json::json;
 
     #[tokio::test]
-    async fn the_order_of_the_worked_example_is_there_and_others_are_null() {
+    async fn get_order_returns_known_order_and_null_otherwise() {
         let orders = handlers(&json!({})).unwrap();
         let order = run(&orders, "getOrder", json!({"id": "o_001"}), "ada").await.unwrap();
         assert_eq!(order["total"], json!(142.5));
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn the_declaration_is_that_of_the_worked_example_with_its_definitions() {
+    fn declaration_matches_the_worked_example() {
         let file: Value = serde_json::from_str(include_str!("declaration.json")).unwrap();
         let mut declared = file["bindings"][0].clone();
         let definitions = declared["output"].as_object_mut().unwrap().remove("$defs").unwrap();

@@ -1,41 +1,43 @@
-//! Where the tools of one chat run: a session of its own, opened with the first tool and closed with the chat.
+//! The session in which the tools of one message run, opened by the first tool and closed after the
+//! answer.
 //!
-//! Tools run as code of that session and in the name of whoever chats, so that limits, policy and approval hold for a
-//! model as they do for any script.
+//! Tools run as code of this session, as the principal of the client, so that limits, policy and
+//! approvals apply to a model as they do to any script.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
-use super::tools::Action;
+use super::tools::ToolAction;
 use crate::binding::Principal;
 use crate::client::{Client, ClientError, EvalOutput};
 use crate::peering::Host;
 use crate::protocol::plain::to_plain;
 
-/// Longest result that a model is told of; what is more is cut. It costs tokens in every call that follows.
+/// Longest result of a tool; the rest is cut off. A result uses tokens in every model call that
+/// follows.
 pub(super) const RESULT_BYTES_MAX: usize = 256 << 10;
 
-pub(super) struct Workspace {
+pub(super) struct ToolSession {
     host: Host,
     principal: Arc<Principal>,
     runtime: Handle,
     client: Option<Client>,
 }
 
-impl Workspace {
+impl ToolSession {
     pub(super) fn new(host: Host, principal: Arc<Principal>, runtime: Handle) -> Self {
         Self { host, principal, runtime, client: None }
     }
 
-    /// Runs a tool; the error is what the model is told of its failure.
-    pub(super) async fn run(&mut self, action: &Action, input: &Value) -> Result<String, String> {
-        let code = action.code(input)?;
+    /// Runs a tool. The model gets the text of the result or of the error.
+    pub(super) async fn run(&mut self, action: &ToolAction, input: &Value) -> Result<String, String> {
+        let code = action.to_code(input)?;
         let client = self.client().await.map_err(|error| error.to_string())?;
         match client.eval(code).await {
-            Ok(output) => Ok(cut(told(output))),
-            Err(error) => Err(cut(failure(&error))),
+            Ok(output) => Ok(truncate(format_output(output))),
+            Err(error) => Err(truncate(describe_error(&error))),
         }
     }
 
@@ -50,20 +52,20 @@ impl Workspace {
     }
 }
 
-impl Drop for Workspace {
-    /// A session outlives its connection, and so would the code that it runs.
+impl Drop for ToolSession {
+    /// Closes the session, which would outlive its connection and keep running its code.
     fn drop(&mut self) {
         if let Some(client) = self.client.take() {
             self.runtime.spawn(async move {
-                // A session that is gone already is as good as closed.
+                // Fails if the session has already ended.
                 let _ = client.invoke("session.close", json!({})).await;
             });
         }
     }
 }
 
-/// The value as text, after what was printed.
-fn told(output: EvalOutput) -> String {
+/// The console lines, followed by the value as text.
+fn format_output(output: EvalOutput) -> String {
     let value = match to_plain(output.value.clone()) {
         Ok(Value::String(text)) => text,
         Ok(value) => value.to_string(),
@@ -72,21 +74,21 @@ fn told(output: EvalOutput) -> String {
     if output.console.is_empty() {
         return value;
     }
-    let printed: Vec<&str> = output.console.iter().map(|line| line.text.as_str()).collect();
-    format!("{}\n{value}", printed.join("\n"))
+    let lines: Vec<&str> = output.console.iter().map(|line| line.text.as_str()).collect();
+    format!("{}\n{value}", lines.join("\n"))
 }
 
-fn failure(error: &ClientError) -> String {
+fn describe_error(error: &ClientError) -> String {
     match error.rpc() {
         Some(object) => object.message.clone(),
         None => error.to_string(),
     }
 }
 
-fn cut(mut text: String) -> String {
+fn truncate(mut text: String) -> String {
     if text.len() > RESULT_BYTES_MAX {
         text.truncate(text.floor_char_boundary(RESULT_BYTES_MAX));
-        text.push_str(" … (cut)");
+        text.push_str(" … (truncated)");
     }
     text
 }
@@ -101,26 +103,26 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_told_as_it_is_and_anything_else_as_json() {
-        assert_eq!(told(output(json!("hi"), &[])), "hi");
-        assert_eq!(told(output(json!({"a": [1, null]}), &[])), r#"{"a":[1,null]}"#);
+    fn string_is_output_unquoted_and_other_values_as_json() {
+        assert_eq!(format_output(output(json!("hi"), &[])), "hi");
+        assert_eq!(format_output(output(json!({"a": [1, null]}), &[])), r#"{"a":[1,null]}"#);
         assert_eq!(
-            told(output(json!({"$date": "2026-01-01T00:00:00.000Z"}), &[])),
+            format_output(output(json!({"$date": "2026-01-01T00:00:00.000Z"}), &[])),
             "2026-01-01T00:00:00.000Z"
         );
-        assert_eq!(told(output(json!({"$map": []}), &[])), r#"{"$map":[]}"#);
+        assert_eq!(format_output(output(json!({"$map": []}), &[])), r#"{"$map":[]}"#);
     }
 
     #[test]
-    fn what_was_printed_comes_first() {
-        assert_eq!(told(output(json!(2), &["one", "two"])), "one\ntwo\n2");
+    fn console_lines_precede_the_value() {
+        assert_eq!(format_output(output(json!(2), &["one", "two"])), "one\ntwo\n2");
     }
 
     #[test]
-    fn a_long_result_is_cut_between_characters() {
+    fn long_result_is_truncated_at_a_character_boundary() {
         let fits = "x".repeat(RESULT_BYTES_MAX);
-        assert_eq!(cut(fits.clone()), fits);
-        let long = cut("é".repeat(RESULT_BYTES_MAX));
-        assert!(long.ends_with("(cut)") && long.len() < RESULT_BYTES_MAX + 20);
+        assert_eq!(truncate(fits.clone()), fits);
+        let long = truncate("é".repeat(RESULT_BYTES_MAX));
+        assert!(long.ends_with("(truncated)") && long.len() < RESULT_BYTES_MAX + 20);
     }
 }

@@ -1,15 +1,15 @@
-//! What the stub model says to a message, and how each provider would put it.
+//! The answers of the stub model, as the events of each provider.
 
 use serde_json::{Value, json};
 
-/// Whose events are written.
+/// The provider whose events are written.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Shape {
+pub(crate) enum Api {
     Anthropic,
     OpenAi,
 }
 
-/// A part of an answer.
+/// A step of writing an answer.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     Start,
@@ -24,37 +24,37 @@ pub(crate) enum Step {
         calls_tools: bool,
         tokens: u64,
     },
-    /// Until the test lets it go on.
+    /// Waits until the test calls `Stub::resume`.
     Wait,
-    /// A moment.
+    /// Waits a moment.
     Pause,
-    /// The connection breaks.
-    Break,
-    /// Whatever it is.
+    /// Aborts the connection.
+    Abort,
     Raw(String),
-    /// No answer but an HTTP error.
+    /// Responds with an HTTP error instead of a stream.
     Status(u16, String),
 }
 
-/// What is said to the last plain message of the user.
+/// Chooses the steps by words in the last message of the user.
 pub(crate) fn steps_for(body: &Value) -> Vec<Step> {
     let messages = body["messages"].as_array().cloned().unwrap_or_default();
     let is_user = |message: &&Value| message["role"] == "user";
-    let said = messages.iter().filter(is_user).filter_map(|message| message["content"].as_str()).next_back();
+    let content =
+        messages.iter().filter(is_user).filter_map(|message| message["content"].as_str()).next_back();
     let is_result = |message: &&Value| {
         message["role"] == "tool" || message["role"] == "user" && message["content"].is_array()
     };
     let rounds = messages.iter().filter(is_result).count();
-    let text = said.unwrap_or_default();
-    if let Some(failure) = failure_of(text) {
+    let text = content.unwrap_or_default();
+    if let Some(failure) = find_failure(text) {
         return vec![failure];
     }
     let mut steps = vec![Step::Start];
-    steps.extend(answer_to(text, &messages, rounds));
+    steps.extend(choose_answer(text, &messages, rounds));
     steps
 }
 
-fn failure_of(text: &str) -> Option<Step> {
+fn find_failure(text: &str) -> Option<Step> {
     let body = |kind: &str, message: &str| {
         json!({"type": "error", "error": {"type": kind, "message": message}}).to_string()
     };
@@ -69,57 +69,58 @@ fn failure_of(text: &str) -> Option<Step> {
     garbage.or(long).or(found.map(|(_, code, body)| Step::Status(code, body)))
 }
 
-fn answer_to(text: &str, messages: &[Value], rounds: usize) -> Vec<Step> {
+fn choose_answer(text: &str, messages: &[Value], rounds: usize) -> Vec<Step> {
     let say = |words: &[&str]| words.iter().map(|word| Step::Text((*word).to_owned())).collect::<Vec<_>>();
-    let ended = |mut steps: Vec<Step>, tokens| {
+    let finish = |mut steps: Vec<Step>, tokens| {
         steps.push(Step::Stop { calls_tools: false, tokens });
         steps
     };
     if text.contains("loop") {
-        return tools(&[(&format!("call_{rounds}"), "echo", r#"{"message":"again"}"#)], 7);
+        return call_tools(&[(&format!("call_{rounds}"), "echo", r#"{"message":"again"}"#)], 7);
     }
-    if let Some(asked) = text.split("tool:").nth(1).filter(|_| rounds == 0) {
-        return asked_tools(asked);
+    if let Some(instruction) = text.split("tool:").nth(1).filter(|_| rounds == 0) {
+        return call_requested_tools(instruction);
     }
     let words: &[(&str, Vec<Step>)] = &[
-        ("cut", [say(&["partial"]), vec![Step::Break]].concat()),
+        ("cut", [say(&["partial"]), vec![Step::Abort]].concat()),
         ("eof", say(&["partial"])),
-        ("empty", ended(Vec::new(), 0)),
+        ("empty", finish(Vec::new(), 0)),
         (
             "sseerror",
             vec![Step::Raw(sse(
                 &json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}),
             ))],
         ),
-        ("unicode", ended(say(&["héllo ", "🦞", " \"quoted\"\n\ttab"]), 3)),
-        ("history", ended(vec![Step::Text(told(messages))], 5)),
-        ("hold", ended([say(&["one "]), vec![Step::Wait], say(&["two"])].concat(), 42)),
+        ("unicode", finish(say(&["héllo ", "🦞", " \"quoted\"\n\ttab"]), 3)),
+        ("history", finish(vec![Step::Text(format_history(messages))], 5)),
+        ("hold", finish([say(&["one "]), vec![Step::Wait], say(&["two"])].concat(), 42)),
     ];
     if let Some((_, steps)) = words.iter().find(|(word, _)| text.contains(word)) {
         return steps.clone();
     }
     if rounds > 0 {
-        return ended(say(&["Tool said ok."]), 30);
+        return finish(say(&["Tool said ok."]), 30);
     }
     if text.contains("slow") {
         let slowly = |word: &&str| [Step::Text((*word).to_owned()), Step::Pause];
-        return ended(["s1 ", "s2 ", "s3 ", "s4"].iter().flat_map(slowly).collect(), 42);
+        return finish(["s1 ", "s2 ", "s3 ", "s4"].iter().flat_map(slowly).collect(), 42);
     }
-    ended(say(&["Hello", " world"]), 42)
+    finish(say(&["Hello", " world"]), 42)
 }
 
-/// `tool:two` calls one that is there and one that is not, `tool:code:1+1` runs code.
-fn asked_tools(asked: &str) -> Vec<Step> {
-    if let Some(code) = asked.strip_prefix("code:") {
-        return tools(&[("call_1", "eval", &json!({"code": code}).to_string())], 20);
+/// `tool:name` calls that tool, `tool:two` an existing and an unknown one, and `tool:code:1+1` runs
+/// code.
+fn call_requested_tools(instruction: &str) -> Vec<Step> {
+    if let Some(code) = instruction.strip_prefix("code:") {
+        return call_tools(&[("call_1", "eval", &json!({"code": code}).to_string())], 20);
     }
-    match asked.split_whitespace().next().unwrap_or_default() {
-        "two" => tools(&[("call_a", "echo", r#"{"message":"a"}"#), ("call_b", "nosuch", "{}")], 20),
-        name => tools(&[("call_123", name, r#"{"message":"hi"}"#)], 20),
+    match instruction.split_whitespace().next().unwrap_or_default() {
+        "two" => call_tools(&[("call_a", "echo", r#"{"message":"a"}"#), ("call_b", "nosuch", "{}")], 20),
+        name => call_tools(&[("call_123", name, r#"{"message":"hi"}"#)], 20),
     }
 }
 
-fn tools(calls: &[(&str, &str, &str)], tokens: u64) -> Vec<Step> {
+fn call_tools(calls: &[(&str, &str, &str)], tokens: u64) -> Vec<Step> {
     let call = |(index, (id, name, input)): (usize, &(&str, &str, &str))| Step::Tool {
         index,
         id: (*id).to_owned(),
@@ -130,7 +131,7 @@ fn tools(calls: &[(&str, &str, &str)], tokens: u64) -> Vec<Step> {
     calls.iter().enumerate().map(call).chain([stop]).collect()
 }
 
-fn told(messages: &[Value]) -> String {
+fn format_history(messages: &[Value]) -> String {
     let pairs: Vec<Value> =
         messages.iter().map(|message| json!([message["role"], message["content"]])).collect();
     json!(pairs).to_string()
@@ -140,12 +141,12 @@ fn sse(event: &Value) -> String {
     format!("data: {event}\n\n")
 }
 
-impl Shape {
-    /// The events of a step, ready to be sent.
-    pub(crate) fn events(self, step: &Step) -> String {
+impl Api {
+    /// Returns the events of a step as text.
+    pub(crate) fn encode(self, step: &Step) -> String {
         let events = match self {
-            Self::Anthropic => anthropic(step),
-            Self::OpenAi => openai(step),
+            Self::Anthropic => anthropic_events(step),
+            Self::OpenAi => openai_events(step),
         };
         let text: String = events.iter().map(sse).collect();
         let is_end = matches!((self, step), (Self::OpenAi, Step::Stop { .. }));
@@ -153,7 +154,7 @@ impl Shape {
     }
 }
 
-fn anthropic(step: &Step) -> Vec<Value> {
+fn anthropic_events(step: &Step) -> Vec<Value> {
     match step {
         Step::Start => vec![
             json!({"type": "message_start", "message": {"usage": {"input_tokens": 150, "output_tokens": 1}}}),
@@ -178,11 +179,11 @@ fn anthropic(step: &Step) -> Vec<Value> {
                 json!({"type": "message_stop"}),
             ]
         }
-        Step::Wait | Step::Pause | Step::Break | Step::Raw(_) | Step::Status(..) => Vec::new(),
+        Step::Wait | Step::Pause | Step::Abort | Step::Raw(_) | Step::Status(..) => Vec::new(),
     }
 }
 
-fn openai(step: &Step) -> Vec<Value> {
+fn openai_events(step: &Step) -> Vec<Value> {
     let choice = |delta: Value, reason: Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]});
     match step {
         Step::Text(text) => vec![choice(json!({"content": text}), Value::Null)],
@@ -200,6 +201,6 @@ fn openai(step: &Step) -> Vec<Value> {
             let usage = json!({"prompt_tokens": 150, "completion_tokens": tokens});
             vec![choice(json!({}), json!(reason)), json!({"choices": [], "usage": usage})]
         }
-        Step::Start | Step::Wait | Step::Pause | Step::Break | Step::Raw(_) | Step::Status(..) => Vec::new(),
+        Step::Start | Step::Wait | Step::Pause | Step::Abort | Step::Raw(_) | Step::Status(..) => Vec::new(),
     }
 }

@@ -1,4 +1,4 @@
-//! Scripts that chat with a gateway elsewhere, which here is another server of ours.
+//! Scripts that chat with remote gateways, which are other servers of this test.
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
@@ -7,26 +7,29 @@ use tokio_tungstenite::tungstenite::Message;
 use super::support::{Folder, Running, Wire};
 use super::{Stub, folder, gateway_url, start};
 
-/// A server whose scripts reach a gateway, one with a token that they have not, and one that is not there.
-struct Reaching {
+/// A server with three remote gateways: one that works, one that rejects its token, and one that is
+/// unreachable.
+struct Setup {
     stub: Stub,
-    _elsewhere: [Running; 2],
+    _remote: [Running; 2],
     running: Running,
 }
 
-async fn reaching() -> Reaching {
+async fn set_up() -> Setup {
     let stub = Stub::start().await;
     let open = start("interop/exoclaw/default", &stub).await;
     let locked = start("interop/exoclaw/token", &stub).await;
     let variables = [("GATEWAY", gateway_url(&open)), ("LOCKED", gateway_url(&locked))];
     let variables = [(variables[0].0, variables[0].1.as_str()), (variables[1].0, variables[1].1.as_str())];
-    let running = Running::folder_with(&folder("exoclaw/profiles/outward"), variables).await;
-    let reaching = Reaching { stub, _elsewhere: [open, locked], running };
-    reaching.until(r#"(await exoclaw.gateways({})).find((one) => one.name === "here").state === "up""#).await;
-    reaching
+    let running = Running::folder_with(&folder("exoclaw/profiles/remote"), variables).await;
+    let setup = Setup { stub, _remote: [open, locked], running };
+    setup
+        .wait_until(r#"(await exoclaw.gateways({})).find((one) => one.name === "here").state === "up""#)
+        .await;
+    setup
 }
 
-impl Reaching {
+impl Setup {
     async fn eval(&self, code: &str) -> Value {
         let mut wire = Wire::live(&self.running.url).await;
         let answer = wire.request("eval", json!({"code": code})).await;
@@ -39,23 +42,23 @@ impl Reaching {
         answer["error"]["message"].as_str().unwrap_or_else(|| panic!("{code}: {answer}")).to_owned()
     }
 
-    async fn until(&self, condition: &str) {
-        let met = async { while self.eval(condition).await != json!(true) {} };
-        tokio::time::timeout(std::time::Duration::from_secs(10), met).await.expect(condition);
+    async fn wait_until(&self, condition: &str) {
+        let condition_met = async { while self.eval(condition).await != json!(true) {} };
+        tokio::time::timeout(std::time::Duration::from_secs(10), condition_met).await.expect(condition);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn short_calls_are_answered_over_the_link() {
-    let reaching = reaching().await;
+    let setup = set_up().await;
     let code = r#"const gateway = "here"; [await exoclaw.ping({gateway}), await exoclaw.status({gateway}), await exoclaw.plugins({gateway})]"#;
     let expected = json!(["pong", {"version": "0.1.0", "plugins": 1, "sessions": 0}, [{"name": "echo"}]]);
-    assert_eq!(reaching.eval(code).await, expected);
+    assert_eq!(setup.eval(code).await, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_chat_resolves_to_what_its_events_amount_to() {
-    let reaching = reaching().await;
+async fn chat_resolves_to_the_collected_result() {
+    let setup = set_up().await;
     let code = r#"
         const seen = [];
         const outcome = await exoclaw.chat({
@@ -69,75 +72,77 @@ async fn a_chat_resolves_to_what_its_events_amount_to() {
             "toolCalls": [{"id": "call_123", "name": "echo", "input": {"message": "hi"}, "result": "echo: hi", "isError": false}],
         },
     });
-    assert_eq!(reaching.eval(code).await, expected);
+    assert_eq!(setup.eval(code).await, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_goes_wrong_in_a_chat_is_part_of_its_outcome() {
-    let reaching = reaching().await;
+async fn failed_chat_resolves_with_the_error() {
+    let setup = set_up().await;
     let code = |content: &str| {
         format!(
             r#"const it = await exoclaw.chat({{gateway: "here", channel: "t", account: "a", content: "{content}"}}); [it.text, it.error]"#
         )
     };
     assert_eq!(
-        reaching.eval(&code("cut")).await,
+        setup.eval(&code("cut")).await,
         json!(["partial", "provider error: error decoding response body"])
     );
-    let refused = r#"(await exoclaw.chat({gateway: "here", channel: "t", account: "x".repeat(512), content: ""})).error"#;
-    assert_eq!(reaching.eval(refused).await, Value::Null);
+    let longest_account = r#"(await exoclaw.chat({gateway: "here", channel: "t", account: "x".repeat(512), content: ""})).error"#;
+    assert_eq!(setup.eval(longest_account).await, Value::Null);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn chats_of_different_sessions_do_not_wait_for_each_other() {
-    let reaching = reaching().await;
+async fn chats_of_different_sessions_run_concurrently() {
+    let setup = set_up().await;
     let code = r#"
         const chat = (account, content, onEvent) => exoclaw.chat({gateway: "here", channel: "t", account, content, onEvent});
-        let begun;
-        const first = new Promise((resolve) => { begun = resolve; });
-        globalThis.slow = chat("ada", "hold", () => begun());
+        let start;
+        const first = new Promise((resolve) => { start = resolve; });
+        globalThis.slow = chat("ada", "hold", () => start());
         await first;
         [(await chat("bob", "hello")).text, await exoclaw.ping({gateway: "here"})]"#;
-    let mut wire = Wire::live(&reaching.running.url).await;
+    let mut wire = Wire::live(&setup.running.url).await;
     let answer = wire.request("eval", json!({"code": code})).await;
     assert_eq!(answer["result"]["value"], json!(["Hello world", "pong"]));
-    reaching.stub.go_on();
+    setup.stub.resume();
     let answer = wire.request("eval", json!({"code": "(await slow).text"})).await;
     assert_eq!(answer["result"]["value"], "one two");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cancelling_the_eval_stops_the_stream_at_the_gateway() {
-    let reaching = reaching().await;
-    let mut wire = Wire::live(&reaching.running.url).await;
+async fn cancelled_eval_stops_the_stream_at_the_gateway() {
+    let setup = set_up().await;
+    let mut wire = Wire::live(&setup.running.url).await;
     let code = r#"await exoclaw.chat({gateway: "here", channel: "t", account: "ada", content: "hold"})"#;
     let eval = wire.send("eval", json!({"code": code})).await;
-    reaching.stub.open_answers(1).await;
+    setup.stub.wait_for_open_answers(1).await;
     let cancel = json!({"binding": "session.cancel", "input": {"evalId": eval}});
     wire.send("invoke", cancel).await;
-    reaching.stub.open_answers(0).await;
+    setup.stub.wait_for_open_answers(0).await;
     assert_eq!(wire.answer(eval).await["error"]["data"]["kind"], "Cancelled");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_function_that_throws_ends_its_chat() {
-    let reaching = reaching().await;
+async fn error_thrown_by_on_event_ends_the_chat() {
+    let setup = set_up().await;
     let code = r#"await exoclaw.chat({gateway: "here", channel: "t", account: "ada", content: "hold", onEvent: () => { throw new Error("enough"); }})"#;
-    assert!(reaching.failure(code).await.contains("enough"));
-    reaching.stub.open_answers(0).await;
+    assert!(setup.failure(code).await.contains("enough"));
+    setup.stub.wait_for_open_answers(0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_token_is_an_error_of_the_configuration_and_not_tried_again() {
-    let reaching = reaching().await;
-    reaching
-        .until(r#"(await exoclaw.gateways({})).find((one) => one.name === "locked").state === "given up""#)
+async fn rejected_token_is_reported_and_not_retried() {
+    let setup = set_up().await;
+    setup
+        .wait_until(
+            r#"(await exoclaw.gateways({})).find((one) => one.name === "locked").state === "given up""#,
+        )
         .await;
     for code in [
         r#"await exoclaw.ping({gateway: "locked"})"#,
         r#"await exoclaw.chat({gateway: "locked", channel: "t", account: "a", content: ""})"#,
     ] {
-        let failure = reaching.failure(code).await;
+        let failure = setup.failure(code).await;
         assert!(
             failure.contains("auth_failed") && failure.contains("check `token` in the configuration"),
             "{failure}"
@@ -146,34 +151,34 @@ async fn a_refused_token_is_an_error_of_the_configuration_and_not_tried_again() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gateway_that_is_not_there_fails_at_once() {
-    let reaching = reaching().await;
-    reaching
-        .until(r#"(await exoclaw.gateways({})).find((one) => one.name === "nowhere").error != null"#)
+async fn unreachable_gateway_fails_calls_and_chats() {
+    let setup = set_up().await;
+    setup
+        .wait_until(r#"(await exoclaw.gateways({})).find((one) => one.name === "nowhere").error != null"#)
         .await;
     for code in [
         r#"await exoclaw.ping({gateway: "nowhere"})"#,
         r#"await exoclaw.chat({gateway: "nowhere", channel: "t", account: "a", content: ""})"#,
     ] {
-        let failure = reaching.failure(code).await;
+        let failure = setup.failure(code).await;
         assert!(failure.contains("nowhere: "), "{failure}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_that_no_gateway_has_is_told_with_those_that_there_are() {
-    let reaching = reaching().await;
-    let unknown = reaching.failure(r#"await exoclaw.ping({gateway: "x"})"#).await;
-    assert!(unknown.contains("no gateway is called `x`; there are: here, locked, nowhere"), "{unknown}");
-    let missing = reaching.failure("await exoclaw.ping({})").await;
-    assert!(missing.contains("expected `gateway`, one of: here, locked, nowhere"), "{missing}");
+async fn unknown_gateway_error_lists_the_known_ones() {
+    let setup = set_up().await;
+    let unknown = setup.failure(r#"await exoclaw.ping({gateway: "x"})"#).await;
+    assert!(unknown.contains("unknown gateway `x`; expected one of: here, locked, nowhere"), "{unknown}");
+    let missing = setup.failure("await exoclaw.ping({})").await;
+    assert!(missing.contains("gateway: expected one of: here, locked, nowhere"), "{missing}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn chat_keeps_the_text_so_far_when_the_gateway_dies() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}/", listener.local_addr().unwrap());
-    // Says hello, and on `chat.send` two words and nothing more.
+    // A gateway that answers `chat.send` with two text events and then closes the connection.
     tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
