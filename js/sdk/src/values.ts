@@ -44,7 +44,7 @@ class Encoder {
       case 'bigint':
         return { $bigint: value.toString() };
       case 'symbol':
-        throw unserializable('a symbol has no form on the wire', path);
+        throw unserializable('a symbol cannot be serialized', path);
       case 'function':
         return this.exportFunction(value as AnyFunction);
       default:
