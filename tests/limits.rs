@@ -20,7 +20,7 @@ fn kind(answer: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn a_message_may_be_as_long_as_the_limit() {
+async fn message_may_be_as_long_as_the_limit() {
     let limits = Limits { message_bytes_max: 4096, ..Limits::default() };
     let (_running, mut wire) = live(limits).await;
     let frame = |padding: usize| {
@@ -35,7 +35,7 @@ async fn a_message_may_be_as_long_as_the_limit() {
 }
 
 #[tokio::test]
-async fn a_result_may_be_as_large_as_the_limit() {
+async fn result_may_be_as_large_as_the_limit() {
     let limits = Limits { result_bytes_max: 102, ..Limits::default() };
     let (_running, mut wire) = live(limits).await;
     assert_eq!(wire.value("'x'.repeat(100)").await, json!("x".repeat(100)));
@@ -62,7 +62,7 @@ async fn as_many_evals_wait_as_the_limit_says() {
 }
 
 #[tokio::test]
-async fn a_value_may_be_as_deep_as_the_limit_both_ways() {
+async fn value_may_be_as_deep_as_the_limit_both_ways() {
     let limits = Limits { value_depth_max: 5, ..Limits::default() };
     let (_running, mut wire) = live(limits).await;
     assert_eq!(wire.value("[[[[[]]]]]").await, json!([[[[[]]]]]));
@@ -99,10 +99,10 @@ async fn memory_is_bounded_and_comes_back() {
 }
 
 #[tokio::test]
-async fn an_eval_that_crosses_the_memory_limit_without_a_loop_hears_of_it() {
+async fn eval_past_the_memory_limit_without_a_loop_fails() {
     let limits = Limits { memory_bytes_max: 8 << 20, ..Limits::default() };
     let (_running, mut wire) = live(limits).await;
-    // No list is so long that its block would be refused: only the word to stop tells that there is no room.
+    // No list is so long that its block would be refused: only the stop request shows that there is no room.
     let text = "const list = (count, item) => `[${Array(count).fill(item)}]`;
         globalThis.t = list(20, list(100, list(100, 1))); 1";
     assert_eq!(wire.value(text).await, json!(1));
@@ -120,7 +120,7 @@ async fn an_eval_that_crosses_the_memory_limit_without_a_loop_hears_of_it() {
 }
 
 #[tokio::test]
-async fn the_text_of_an_error_is_cut() {
+async fn text_of_an_error_is_cut() {
     const MAX: usize = 64 << 10;
     let (_running, mut wire) = live(Limits::default()).await;
     let (_, fits) = wire.failure(&format!("throw 'x'.repeat({})", MAX - "Uncaught 'x'".len())).await;
@@ -134,7 +134,7 @@ async fn the_text_of_an_error_is_cut() {
 }
 
 #[tokio::test]
-async fn the_size_of_a_value_is_that_of_its_json() {
+async fn size_of_a_value_is_that_of_its_json() {
     let limits = Limits { result_bytes_max: 1000, ..Limits::default() };
     let (_running, mut wire) = live(limits).await;
     // 2 brackets, 499 digits, 498 commas, and a digit more in one of them.
@@ -147,7 +147,7 @@ async fn the_size_of_a_value_is_that_of_its_json() {
 }
 
 #[tokio::test]
-async fn the_stack_is_bounded() {
+async fn stack_is_bounded() {
     let limits = Limits { stack_bytes_max: 128 << 10, ..Limits::default() };
     let (_running, mut wire) = live(limits).await;
     let depth = "function f(n) { return n === 0 ? 0 : 1 + f(n - 1) }";
@@ -182,7 +182,7 @@ async fn references_are_counted_each_way() {
 }
 
 #[tokio::test]
-async fn the_calls_of_one_eval_are_counted() {
+async fn calls_of_one_eval_are_counted() {
     let limits = Limits { calls_per_eval_max: 3, ..Limits::default() };
     let (_running, mut wire) = live(limits).await;
     let calls = |n: u32| format!("for (let i = 0; i < {n}; i++) await echo(i); 'done'");
@@ -233,7 +233,7 @@ async fn outcomes_of_keys_are_forgotten_oldest_first() {
 }
 
 #[tokio::test]
-async fn a_binding_has_its_time() {
+async fn binding_has_its_time() {
     let limits = Limits { binding_ms_max: 100, ..Limits::default() };
     let (_running, mut wire) = live(limits).await;
     assert_eq!(kind(&wire.invoke("forever", json!({})).await), "Timeout");
@@ -241,7 +241,7 @@ async fn a_binding_has_its_time() {
 }
 
 #[tokio::test]
-async fn a_floating_call_is_answered_or_refused_and_pays_for_itself() {
+async fn floating_call_is_answered_or_refused_and_pays_for_itself() {
     let floats = "globalThis.seen = []; setTimeout(async () => { try { seen.push(await echo(1)) } catch (e) { seen.push(e.name) } }, 0); 0";
     let waits = "while (seen.length === 0) await new Promise((done) => setTimeout(done, 1)); seen[0]";
     let (_running, mut wire) = live(Limits { calls_per_eval_max: 1, ..Limits::default() }).await;
@@ -254,7 +254,7 @@ async fn a_floating_call_is_answered_or_refused_and_pays_for_itself() {
 }
 
 #[tokio::test]
-async fn a_call_into_a_function_of_the_script_has_its_time() {
+async fn call_into_a_function_of_the_script_has_its_time() {
     let (_running, mut wire) = live(Limits { wall_ms_max: 100, ..Limits::default() }).await;
     let function = wire.value("() => new Promise(() => {})").await;
     let answer = wire.request("invoke", json!({"ref": function["$fn"], "input": 1})).await;
@@ -282,7 +282,7 @@ async fn limits_that_would_crash_are_refused_by_the_builder() {
 }
 
 #[tokio::test]
-async fn a_session_works_with_the_least_memory() {
+async fn session_works_with_the_least_memory() {
     let (_running, mut wire) = live(Limits { memory_bytes_max: MEMORY_BYTES_MIN, ..Limits::default() }).await;
     let everything = "console.log({ a: [new Map([[1, new Error('x')]])] }); console.table([{ a: 1 }]); \
         structuredClone([new Date()]); new URL('http://a/?b').searchParams; new TextEncoder().encode('x'); \
@@ -301,7 +301,7 @@ const RECURSIONS: [&str; 4] = [
 ];
 
 #[tokio::test]
-async fn the_stack_ends_with_an_error_at_both_ends_of_its_range() {
+async fn stack_ends_with_an_error_at_both_ends_of_its_range() {
     for stack_bytes_max in [STACK_BYTES_MIN, STACK_BYTES_MAX] {
         let (_running, mut wire) = live(Limits { stack_bytes_max, ..Limits::default() }).await;
         for code in RECURSIONS {
@@ -315,7 +315,7 @@ async fn the_stack_ends_with_an_error_at_both_ends_of_its_range() {
 }
 
 #[tokio::test]
-async fn the_deepest_value_is_converted_where_the_stack_is_at_its_end() {
+async fn deepest_value_is_converted_at_the_end_of_the_stack() {
     let limits = Limits { value_depth_max: VALUE_DEPTH_MAX, cpu_ms_max: 60_000, ..Limits::default() };
     let (_running, mut wire) = live(limits).await;
     let nested = |wrapped: &str| {
@@ -336,7 +336,7 @@ async fn the_deepest_value_is_converted_where_the_stack_is_at_its_end() {
 }
 
 #[tokio::test]
-async fn a_value_too_large_to_send_is_told_from_one_too_large_for_the_memory() {
+async fn value_too_large_to_send_differs_from_memory_limit() {
     let (_running, mut wire) = live(Limits::default()).await;
     for code in [
         "'x'.repeat(40 << 20)",
@@ -399,7 +399,7 @@ async fn resumed_session_declares_its_schemas_anew() {
 }
 
 #[tokio::test]
-async fn a_stored_outcome_that_cannot_be_handed_out_again_takes_no_references() {
+async fn stored_outcome_that_cannot_be_resent_holds_no_references() {
     let (_running, mut wire) = live(Limits { references_max: 3, ..Limits::default() }).await;
     let keyed = json!({"code": "[() => 1, () => 2]", "key": "k"});
     let stored = wire.request("eval", keyed.clone()).await;

@@ -25,7 +25,7 @@ pub fn package() -> Package {
             "forever",
             handler(|_, call: Call| async move {
                 call.cancel.cancelled().await;
-                Err(BindingError::of_kind(Kind::Cancelled, "nobody waits any more"))
+                Err(BindingError::of_kind(Kind::Cancelled, "the call was cancelled"))
             }),
         ),
         (
@@ -113,13 +113,14 @@ async fn relay(input: Value, call: Call) -> Result<Value, BindingError> {
 
 /// Calls a function: `{fn, args}`.
 async fn apply(input: Value, call: Call) -> Result<Value, BindingError> {
-    let function = call.function(&input["fn"]).ok_or_else(|| BindingError::new("`fn` is no function"))?;
+    let function = call.function(&input["fn"]).ok_or_else(|| BindingError::new("`fn` is not a function"))?;
     let arguments = input["args"].as_array().cloned().unwrap_or_default();
     function.call(arguments, call.depth).await
 }
 
 async fn each(input: Value, call: Call) -> Result<Value, BindingError> {
-    let visit = call.function(&input["visit"]).ok_or_else(|| BindingError::new("`visit` is no function"))?;
+    let visit =
+        call.function(&input["visit"]).ok_or_else(|| BindingError::new("`visit` is not a function"))?;
     let mut out = Vec::new();
     for item in input["items"].as_array().cloned().unwrap_or_default() {
         out.push(visit.call(vec![item], call.depth).await?);
@@ -127,7 +128,7 @@ async fn each(input: Value, call: Call) -> Result<Value, BindingError> {
     Ok(Value::Array(out))
 }
 
-/// Gives a function away that counts its calls.
+/// Returns a function that counts its calls.
 async fn make_counter(_input: Value, call: Call) -> Result<Value, BindingError> {
     let count = Arc::new(Mutex::new(0_u64));
     Ok(call.provide(
@@ -145,7 +146,7 @@ async fn make_counter(_input: Value, call: Call) -> Result<Value, BindingError> 
 static KEPT: Mutex<Vec<(String, FunctionRef)>> = Mutex::new(Vec::new());
 
 async fn keep(input: Value, call: Call) -> Result<Value, BindingError> {
-    let function = call.function(&input["fn"]).ok_or_else(|| BindingError::new("`fn` is no function"))?;
+    let function = call.function(&input["fn"]).ok_or_else(|| BindingError::new("`fn` is not a function"))?;
     KEPT.lock().push((call.session.id.clone(), function));
     Ok(Value::Null)
 }
