@@ -20,7 +20,6 @@ const LONG_FILES: &[(&str, usize)] = &[
     ("src/runtime/session/mod.rs", 417),
     ("src/server/connection.rs", 401),
     ("src/sessions/mod.rs", 423),
-    ("tests/limits.rs", 413),
 ];
 
 /// The name of a test is shorter than this, so that it can be read in a report and searched for.
