@@ -9,7 +9,7 @@ use scomp::protocol::declaration::Declaration;
 use scomp::rpc::Kind;
 use serde_json::{Value, json};
 
-/// All of them.
+/// The package with all of them.
 pub fn package() -> Package {
     let mut package = Package::new("tests").with(get_order(), BindingLimits::default(), handler(order)).with(
         declared("limited", json!({"name": "limited", "output": {"type": "null"}})),
@@ -19,7 +19,35 @@ pub fn package() -> Package {
             Ok(Value::Null)
         }),
     );
-    let plain: [(&str, Arc<dyn Handler>); 12] = [
+    for (name, work) in plain_handlers() {
+        package = package.with(Declaration::named(name), BindingLimits::default(), work);
+    }
+    package
+        .with(
+            declared("strict", json!({
+                "name": "strict",
+                "input": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
+                "output": {"type": "integer", "maximum": 10},
+            })),
+            BindingLimits::default(),
+            handler(|input, _| async move { Ok(input["n"].clone()) }),
+        )
+        .with(
+            declared("each", json!({
+                "name": "each",
+                "input": {
+                    "type": "object", "required": ["items", "visit"],
+                    "properties": {"items": {"type": "array"}, "visit": {"type": "object", "required": ["$fn"]}},
+                },
+            })),
+            BindingLimits::default(),
+            handler(each),
+        )
+}
+
+/// The handlers of bindings that declare only their name.
+fn plain_handlers() -> [(&'static str, Arc<dyn Handler>); 12] {
+    [
         ("echo", handler(|input, _| async move { Ok(input) })),
         (
             "forever",
@@ -50,31 +78,7 @@ pub fn package() -> Package {
         ("counter.make", handler(make_counter)),
         ("keeper.keep", handler(keep)),
         ("keeper.call", handler(call_kept)),
-    ];
-    for (name, work) in plain {
-        package = package.with(Declaration::named(name), BindingLimits::default(), work);
-    }
-    package
-        .with(
-            declared("strict", json!({
-                "name": "strict",
-                "input": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
-                "output": {"type": "integer", "maximum": 10},
-            })),
-            BindingLimits::default(),
-            handler(|input, _| async move { Ok(input["n"].clone()) }),
-        )
-        .with(
-            declared("each", json!({
-                "name": "each",
-                "input": {
-                    "type": "object", "required": ["items", "visit"],
-                    "properties": {"items": {"type": "array"}, "visit": {"type": "object", "required": ["$fn"]}},
-                },
-            })),
-            BindingLimits::default(),
-            handler(each),
-        )
+    ]
 }
 
 fn declared(what: &str, value: Value) -> Declaration {
