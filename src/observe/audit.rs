@@ -134,7 +134,7 @@ impl Audit {
         }
     }
 
-    /// Waits until all records so far are in the files, at most [`SYNC_WAIT_MAX`].
+    /// Waits until all records so far are in the files, at most two seconds.
     pub async fn sync(&self) {
         let Some(queues) = &self.queues else { return };
         // A disk that hangs does not keep the server from stopping.
