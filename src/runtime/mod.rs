@@ -1,4 +1,4 @@
-//! QuickJS: sessions, their JavaScript worlds, and the shards on which they run.
+//! QuickJS: sessions, their JavaScript contexts, and the shards on which they run.
 //!
 //! The only place that names `rquickjs`; no JavaScript value leaves it.
 
@@ -25,7 +25,7 @@ mod thrown;
 mod total;
 mod value;
 
-pub(crate) use heap::give_back;
+pub(crate) use heap::release_freed_memory;
 pub(crate) use session::{
     Attachment, EventReceiver, Inbox, Session, SessionParts, control_declarations, event_channel,
 };

@@ -1,10 +1,10 @@
-//! Where functions stand in a value on the wire: objects with `$fn`, at any depth.
+//! Function references in a value on the wire: objects with `$fn`, at any depth.
 //!
-//! An object that is escaped with `$object` is no function, whatever its keys are, but it may hold some.
+//! An object that is escaped with `$object` is not a function, whatever its keys are, but it may contain some.
 
 use serde_json::{Map, Value};
 
-/// Shows every place of a function.
+/// Calls `see` for every reference in a value.
 pub(crate) fn visit(value: &Value, see: &mut impl FnMut(&Value)) {
     match value {
         Value::Object(fields) if fields.contains_key("$fn") => see(value),
@@ -17,7 +17,7 @@ pub(crate) fn visit(value: &Value, see: &mut impl FnMut(&Value)) {
     }
 }
 
-/// Puts something else at the places of functions, where `by` has something.
+/// Replaces every reference for which `by` returns a value.
 pub(crate) fn replace(value: &mut Value, by: &mut impl FnMut(&Value) -> Option<Value>) {
     match value {
         Value::Object(fields) if fields.contains_key("$fn") => {
@@ -41,12 +41,12 @@ pub(crate) fn replace(value: &mut Value, by: &mut impl FnMut(&Value) -> Option<V
     }
 }
 
-/// The reference at a place of a function.
+/// The id of a reference.
 pub(crate) fn id_at(place: &Value) -> Option<&str> {
     place.get("$fn").and_then(Value::as_str)
 }
 
-/// The references in a value, as often as they stand there.
+/// The ids of the references in a value, repeated as they occur.
 pub(crate) fn ids(value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     visit(value, &mut |place| found.extend(id_at(place).map(str::to_owned)));
@@ -63,7 +63,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn functions_are_found_wherever_they_stand_and_escaped_objects_are_none() {
+    fn functions_are_found_at_any_depth_but_not_if_escaped() {
         let mut value = json!({"a": [{"$fn": "f1"}], "b": {"$object": {"$fn": "f1", "c": {"$fn": "f2"}}}});
         assert_eq!(ids(&value), ["f1", "f2"]);
         replace(&mut value, &mut |place| Some(json!(format!("was {}", id_at(place)?))));

@@ -12,7 +12,7 @@ use std::time::Instant;
 use rquickjs::{Context, Ctx, Function, Object, Persistent, Promise, Runtime, Value as JsValue};
 
 use super::guest::{self, Dispatch, Guest, Holder, Owner, Root, kit_function};
-use super::heap::{Heap, Used};
+use super::heap::{Heap, HeapUsage};
 use super::poll_counter::PollCounter;
 use super::prelude;
 use super::source::Positions;
@@ -86,7 +86,7 @@ pub(crate) struct Engine {
     pub(crate) guest: Rc<Guest>,
     context: Context,
     runtime: Runtime,
-    used: Rc<Used>,
+    used: Rc<HeapUsage>,
     pub(crate) poll_counter: Arc<PollCounter>,
 }
 
@@ -98,7 +98,7 @@ impl Engine {
         share: Share,
     ) -> Result<Self, EngineError> {
         let guest = Guest::new(limits, registry, Arc::clone(share.total()));
-        let used = Rc::new(Used::new(guest.limits.memory_bytes_max, share));
+        let used = Rc::new(HeapUsage::new(guest.limits.memory_bytes_max, share));
         let heap = Heap::new(Rc::clone(&guest.meter), Rc::clone(&used));
         let runtime = Runtime::new_with_alloc(heap)?;
         runtime.set_max_stack_size(guest.limits.stack_bytes_max);
@@ -179,7 +179,7 @@ impl Engine {
     }
 
     /// The account of its memory.
-    pub(crate) fn used(&self) -> &Used {
+    pub(crate) fn used(&self) -> &HeapUsage {
         &self.used
     }
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::super::context_pool::{self, Need};
+use super::super::context_pool::{self, ContextPurpose};
 use super::super::engine::{Engine, EngineError};
 use super::super::guest::{Asked, CallAnswer, CallValue, Origin, Owner, Reach};
 use super::super::shard::Shard;
@@ -56,7 +56,7 @@ pub(crate) struct Dispatcher {
 
 impl Dispatcher {
     /// A world whose calls come here.
-    pub(crate) fn make_engine(self: &Rc<Self>, need: Need) -> Result<Engine, EngineError> {
+    pub(crate) fn make_engine(self: &Rc<Self>, need: ContextPurpose) -> Result<Engine, EngineError> {
         let engine = context_pool::take(&self.limits, &self.registry, &self.memory, need)?;
         let dispatcher = Rc::clone(self);
         engine.dispatch_to(Rc::new(move |asked| dispatcher.dispatch(asked)));

@@ -37,7 +37,7 @@ struct Queued {
     requesters: Vec<Requester>,
     params: EvalParams,
     _slot: EvalSlot,
-    _waiting: observe::Waiting,
+    _waiting: observe::QueuedEvalGauge,
 }
 
 /// The eval that runs.
@@ -124,7 +124,7 @@ impl Session {
                 requesters: vec![requester],
                 params,
                 _slot: slot,
-                _waiting: observe::Waiting::new(),
+                _waiting: observe::QueuedEvalGauge::new(),
             }),
             Err(refusal) => {
                 if let Some(key) = &params.key {

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
-use super::context_pool::Need;
+use super::context_pool::ContextPurpose;
 use super::engine::{Engine, EngineError, Settled};
 use super::guest::Owner;
 use super::meter::Stop;
@@ -95,7 +95,7 @@ pub(crate) struct Session {
     next_number: u64,
     background: Background,
     cpu_total: Duration,
-    references: observe::Level,
+    references: observe::ReferenceGauge,
     /// For whom JavaScript is on the stack, running or suspended.
     in_turn: Option<Owner>,
     /// Whether the world is to be replaced when the stack is empty.
@@ -127,7 +127,7 @@ impl Session {
             eval_id: RefCell::new(None),
             pending: RefCell::default(),
         });
-        let engine = Rc::new(dispatcher.make_engine(Need::Another)?);
+        let engine = Rc::new(dispatcher.make_engine(ContextPurpose::NewSession)?);
         let account = &parts.scope.principal.account;
         let residence = shard
             .map(|shard| shard.register(Arc::clone(account), &inbox_tx, Arc::clone(&engine.poll_counter)));
@@ -158,7 +158,7 @@ impl Session {
             call_deadlines: BTreeSet::new(),
             next_number: 0,
             cpu_total: Duration::ZERO,
-            references: observe::Level::default(),
+            references: observe::ReferenceGauge::default(),
             in_turn: None,
             reset_requested: false,
             relieving: false,

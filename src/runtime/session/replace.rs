@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use super::super::context_pool::Need;
+use super::super::context_pool::ContextPurpose;
 use super::super::engine::Settled;
 use super::super::guest::{Callable, Holder, Owner};
 use super::super::meter::Stop;
@@ -93,7 +93,7 @@ impl Session {
 
     /// Puts a fresh context in the place of the present one; `false` when there is no room even for that.
     async fn replace_engine(&mut self) -> bool {
-        let Ok(engine) = self.dispatcher.make_engine(Need::Replacement) else {
+        let Ok(engine) = self.dispatcher.make_engine(ContextPurpose::Replacement) else {
             self.end(Closing::Fault);
             return false;
         };

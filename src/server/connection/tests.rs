@@ -1,4 +1,4 @@
-//! How long a connection waits for its client, with the clock in the hand of the test.
+//! Timeouts of a connection, under a paused clock.
 
 use futures_util::SinkExt as _;
 
@@ -14,7 +14,7 @@ const HANDSHAKE: Duration = Duration::from_secs(30);
 const PING_AFTER: Duration = Duration::from_secs(30);
 const IDLE_MAX: Duration = Duration::from_secs(75);
 
-/// The client's end of a connection with this patience.
+/// The client's end of a connection with these timeouts.
 fn connect(timeouts: Timeouts) -> PairEnd {
     let (client, transport) = pair(8);
     let directory = Directory::new(
@@ -52,7 +52,7 @@ fn is_about(took: Duration, expected: Duration) -> bool {
 }
 
 #[tokio::test(start_paused = true, flavor = "local")]
-async fn a_client_that_never_shakes_hands_is_closed() {
+async fn client_without_handshake_is_closed() {
     let timeouts =
         Timeouts { handshake: Some(HANDSHAKE), ping_after: Some(PING_AFTER * 2), idle_max: Some(IDLE_MAX) };
     let start = Instant::now();
@@ -62,7 +62,7 @@ async fn a_client_that_never_shakes_hands_is_closed() {
 }
 
 #[tokio::test(start_paused = true, flavor = "local")]
-async fn silence_is_counted_from_the_last_frame() {
+async fn idle_time_is_counted_from_the_last_frame() {
     let timeouts = Timeouts { handshake: None, ping_after: Some(PING_AFTER), idle_max: Some(IDLE_MAX) };
     let mut client = connect(timeouts);
     tokio::time::sleep(PING_AFTER - Duration::from_secs(10)).await;
@@ -75,7 +75,7 @@ async fn silence_is_counted_from_the_last_frame() {
 }
 
 #[tokio::test(start_paused = true, flavor = "local")]
-async fn a_sign_of_life_starts_patience_anew() {
+async fn any_frame_restarts_the_idle_timeout() {
     let timeouts = Timeouts { handshake: None, ping_after: Some(PING_AFTER), idle_max: Some(IDLE_MAX) };
     let mut client = connect(timeouts);
     for _ in 0..3 {

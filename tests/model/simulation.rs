@@ -1,4 +1,4 @@
-//! Plays steps on the server and on the model at once.
+//! Plays steps on the server and on the model in parallel.
 
 use std::time::Duration;
 
@@ -35,14 +35,14 @@ pub enum Step {
     Keyed { slot: usize, key: u8, heard: bool },
     Invoke { slot: usize, value: i32 },
     Hold(usize),
-    GiveBack(usize),
+    Release(usize),
     Hang(usize),
     Cancel { slot: usize, queued: bool },
     Drop(usize),
     Close(usize),
 }
 
-pub struct World {
+pub struct Simulation {
     running: Running,
     slots: Vec<Option<Client>>,
     sessions: Vec<Expected>,
@@ -54,7 +54,7 @@ fn counting(key: u8) -> Value {
     json!({"code": format!("{wait}globalThis.n = (globalThis.n ?? 0) + 1"), "key": format!("k{key}")})
 }
 
-impl World {
+impl Simulation {
     pub async fn new(shards: usize, slots: usize) -> Self {
         let running = Running::on_shards(shards, Limits::default(), SessionSettings::default()).await;
         Self { running, slots: (0..slots).map(|_| None).collect(), sessions: Vec::new() }
@@ -70,7 +70,7 @@ impl World {
             | Step::Keyed { slot, .. }
             | Step::Invoke { slot, .. }
             | Step::Hold(slot)
-            | Step::GiveBack(slot)
+            | Step::Release(slot)
             | Step::Hang(slot)
             | Step::Cancel { slot, .. }
             | Step::Close(slot) => {
@@ -80,7 +80,7 @@ impl World {
         }
     }
 
-    /// Plays a step of a live connection; gives the connection back unless the step ended it.
+    /// Plays a step of a live connection; returns the connection unless the step ended it.
     async fn with_client(&mut self, mut client: Client, step: Step) -> Option<Client> {
         let session = &mut self.sessions[client.session];
         if let Step::Invoke { value, .. } = step {
@@ -107,7 +107,7 @@ impl World {
                 }
             }
             Step::Hold(_) => hold(&mut client, session).await,
-            Step::GiveBack(_) => give_back(&mut client, session).await,
+            Step::Release(_) => release(&mut client, session).await,
             Step::Hang(_) => hang(&mut client, session).await,
             Step::Cancel { queued, .. } => cancel(&mut client, session, queued).await,
             Step::Close(_) => {
@@ -115,12 +115,12 @@ impl World {
                 client.invoke("session.close", json!({})).await;
                 session.left();
                 session.is_over = true;
-                tell(session, client.closed_with(1000).await);
+                record_outcomes(session, client.closed_with(1000).await);
                 return None;
             }
             Step::Fresh(_) | Step::Resume { .. } | Step::Invoke { .. } | Step::Drop(_) => {}
         }
-        tell(session, client.outcomes.drain(..));
+        record_outcomes(session, client.outcomes.drain(..));
         Some(client)
     }
 
@@ -164,7 +164,7 @@ impl World {
         session.resumed(&token, welcome["token"].clone(), slot);
         if let Some(taken) = before.and_then(|before| self.slots[before].take()) {
             let outcomes = taken.closed_with(4001).await;
-            tell(&mut self.sessions[number], outcomes);
+            record_outcomes(&mut self.sessions[number], outcomes);
         }
         self.slots[slot] = Some(Client::new(wire, number));
     }
@@ -214,7 +214,7 @@ impl World {
                 client.send("eval", counting(*key), Owed::Keyed(*key)).await;
             }
             client.answer_all().await;
-            tell(session, client.outcomes.drain(..));
+            record_outcomes(session, client.outcomes.drain(..));
             let ran = Owed::Value(json!(session.keys.len()));
             client.request("eval", json!({"code": "globalThis.n ?? 0"}), ran).await;
             let info = client.invoke("session.info", json!({})).await;
@@ -228,7 +228,7 @@ impl World {
     }
 }
 
-fn tell(session: &mut Expected, outcomes: impl IntoIterator<Item = (u8, u64)>) {
+fn record_outcomes(session: &mut Expected, outcomes: impl IntoIterator<Item = (u8, u64)>) {
     for (key, outcome) in outcomes {
         session.keyed_outcome(key, outcome);
     }
@@ -252,7 +252,7 @@ async fn hold(client: &mut Client, session: &mut Expected) {
     check_held(client, session).await;
 }
 
-async fn give_back(client: &mut Client, session: &mut Expected) {
+async fn release(client: &mut Client, session: &mut Expected) {
     if let Some(reference) = session.held.pop() {
         client.notify("release_ref", json!({"ref": reference})).await;
     }

@@ -13,8 +13,8 @@ use serde_json::json;
 use super::args::RemoteArgs;
 use super::{Failure, bindings};
 
-/// A server from its settings.
-pub(super) fn build(settings: &Settings, loaded: Loaded) -> Result<Server, Failure> {
+/// Builds a server from its settings.
+pub(super) fn build_server(settings: &Settings, loaded: Loaded) -> Result<Server, Failure> {
     let wrong = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
     let gate = Gate::new(&settings.auth, settings.origins.clone(), &settings.quotas)
         .map_err(|error| wrong(&error))?;
@@ -37,14 +37,14 @@ pub(super) fn build(settings: &Settings, loaded: Loaded) -> Result<Server, Failu
 }
 
 /// A connected client that prints the console of scripts as it comes.
-pub(super) struct Link {
+pub(super) struct ConsoleClient {
     pub(super) client: Client,
     pub(super) console: Console,
-    /// The server inside this program, if there is one; it ends with the link.
+    /// The server inside this program, if there is one; it ends with the client.
     _server: Option<Server>,
 }
 
-impl Link {
+impl ConsoleClient {
     /// Connects to a server by its URL.
     pub(super) async fn remote(
         url: &str,
@@ -52,7 +52,7 @@ impl Link {
         print: PrintLine,
     ) -> Result<Self, ClientError> {
         let console = Console::new(print);
-        let mut builder = introduced(&console);
+        let mut builder = client_builder(&console);
         if let Some(token) = &remote.token {
             builder = builder.token(token.clone());
         }
@@ -63,27 +63,27 @@ impl Link {
     pub(super) async fn in_process(settings: &Settings, print: PrintLine) -> Result<Self, Failure> {
         let loaded = bindings::load_if_any(settings.bindings.as_deref())
             .await
-            .map_err(|problems| Failure::Usage(bindings::listed(&problems)))?;
+            .map_err(|problems| Failure::Usage(bindings::join_problems(&problems)))?;
         let settings = Settings { shards: 1, ..settings.clone() };
-        let server = build(&settings, loaded)?;
+        let server = build_server(&settings, loaded)?;
         server.start(Vec::new());
         let console = Console::new(print);
-        let connected = introduced(&console).connect_transport(server.connect()).await;
-        Ok(Self { client: connected.map_err(|error| failed(&error))?, console, _server: Some(server) })
+        let connected = client_builder(&console).connect_transport(server.connect()).await;
+        Ok(Self { client: connected.map_err(|error| to_failure(&error))?, console, _server: Some(server) })
     }
 }
 
-/// A failure to connect, in the words of the command line.
-pub(super) fn failed(error: &ClientError) -> Failure {
+/// Converts a failure to connect.
+pub(super) fn to_failure(error: &ClientError) -> Failure {
     Failure::Run(error.to_string())
 }
 
-/// Whether nobody listens there, as opposed to somebody who refuses us.
+/// Whether no server listens there, as opposed to one that refuses the connection.
 pub(super) fn is_absent(error: &ClientError) -> bool {
     matches!(error, ClientError::Transport(TransportError::Unreachable { .. } | TransportError::Io(_)))
 }
 
-fn introduced(console: &Console) -> Builder {
+fn client_builder(console: &Console) -> Builder {
     let console = console.clone();
     Client::builder()
         .metadata(json!({"client": {"name": "scomp-serve", "version": env!("CARGO_PKG_VERSION")}}))
@@ -95,7 +95,7 @@ pub(super) type PrintLine = fn(&ConsoleLine);
 
 /// Prints each line of the console once, although it comes twice: as it is printed, and with the eval's answer.
 ///
-/// The two ways may overtake each other, so it counts: lines that the answer brought first are skipped when they come.
+/// The two may arrive in either order, so it counts: lines that the answer brought first are skipped when they come.
 #[derive(Clone)]
 pub(super) struct Console {
     counts: Arc<Mutex<Counts>>,
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_is_printed_once_whichever_way_comes_first() {
+    fn every_console_line_is_printed_once() {
         let console = Console::new(note);
         let [a, b, c, d] = ["a", "b", "c", "d"].map(line);
         console.streamed(&a);
