@@ -210,7 +210,7 @@ async fn fan_out() {
         "a commit that touches none of {WATCHERS} watching sessions: {ratio:.2} times one with no session"
     );
     println!(
-        "a commit told to all of {WATCHERS} watching sessions: {:.1} ms, 5 of them collecting",
+        "a commit sent to all of {WATCHERS} watching sessions: {:.1} ms, 5 of them collecting",
         all.as_secs_f64() * 1e3
     );
 }

@@ -21,10 +21,10 @@ use tokio_util::sync::CancellationToken;
 /// Connects that wait for their answer; past it the rate is not held, and the table shows that.
 const CONNECTS_OPEN_MAX: usize = 1_000;
 
-/// How long the server may take to notice that everybody is gone.
+/// How long the server may take to notice that all clients are gone.
 const NOTICE_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// When memory is looked at for the last time: the server gives it back after a quiet moment.
+/// When memory is sampled for the last time: the server releases it after a quiet moment.
 const MEMORY_BACK_AFTER: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, Parser)]

@@ -1,7 +1,8 @@
-//! The packages that come with the server. A new one is a folder with `declaration.json` and `mod.rs`, and a line below.
+//! The packages built into the server. To add one, create a folder with `declaration.json` and
+//! `mod.rs`, and list it below.
 //!
-//! A package is an async function from its configuration to its bindings, and to where it is reached from outside; the
-//! file beside it declares the bindings.
+//! A package is an async function from its configuration to its bindings and mounts. The
+//! declaration beside it describes the bindings that the handlers implement.
 
 pub mod a2a;
 pub mod exoclaw;
@@ -16,7 +17,7 @@ mod testing;
 
 use crate::package::{NamedHandlers as Handlers, PackageContext, PackageDef, PackageInstance};
 
-/// All of them, by name.
+/// All built-in packages, sorted by name.
 pub const BUILT_IN: &[PackageDef] = &[
     PackageDef {
         name: "a2a",

@@ -1,7 +1,8 @@
-//! One SQLite connection on a thread of its own, to which others send work.
+//! One SQLite connection on its own thread, which runs the jobs that other tasks queue.
 //!
-//! SQLite writes one at a time anyway, and a thread of its own keeps the disk away from the threads that run scripts.
-//! Work is done in the order in which it came, and nothing comes between the statements of one piece of it.
+//! SQLite allows one writer at a time anyway, and a separate thread keeps disk access off the
+//! threads that run scripts. Jobs run in the order in which they were queued, and the statements of
+//! one job are never interleaved with those of another.
 
 use std::path::Path;
 
@@ -9,36 +10,35 @@ use rusqlite::Connection;
 
 use crate::concurrency::{JobThread, ResourceJob, ThreadStopped};
 
-/// Work that waits for the disk.
-/// More than any disk needs to be busy; whoever comes next waits where it is, within its own time limit, and what
-/// nobody waits for is given back.
+/// Longest queue of jobs for the thread, enough to keep any disk busy.
+/// When it is full, [`Database::run`] waits for room within the caller's own time limit, and
+/// [`Database::submit`] fails.
 const JOBS_QUEUED_MAX: usize = 1024;
 
-/// Why the store did not do it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StoreError {
-    #[error("the store failed: {0}")]
+    #[error("store failed: {0}")]
     Sqlite(#[from] rusqlite::Error),
-    #[error("the store's thread cannot be started: {0}")]
+    #[error("cannot start the store's thread: {0}")]
     Thread(#[from] std::io::Error),
-    #[error("the store is gone")]
-    Gone,
+    #[error("store is closed")]
+    Closed,
 }
 
-/// The store has too much to do, or is gone.
+/// A job was not queued: the queue is full, or the thread has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the store is busy")]
-pub(super) struct Busy;
+#[error("store is busy")]
+pub(super) struct QueueFull;
 
-/// A handle to the thread, which ends with the last one.
+/// A handle to the thread, which ends when the last handle is dropped.
 #[derive(Debug, Clone)]
 pub(super) struct Database {
     thread: JobThread<ResourceJob<Connection>>,
 }
 
 impl Database {
-    /// Opens a file, or makes a database that lives as long as its handles. `prepare` makes its tables; `name` is the
-    /// thread's.
+    /// Opens the file at `path`, or an in-memory database that lives as long as its handles.
+    /// `prepare` creates the tables; `name` becomes the name of the thread.
     pub(super) fn open(
         name: &str,
         path: Option<&Path>,
@@ -48,24 +48,29 @@ impl Database {
             Some(path) => Connection::open(path)?,
             None => Connection::open_in_memory()?,
         };
-        // Readers of the file beside us (a backup) do not stop us then, and a commit is one write.
+        // With a write-ahead log, other readers of the file (a backup) do not block us, and a
+        // commit is one write.
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         prepare(&connection)?;
         Ok(Self { thread: JobThread::owning(name, JOBS_QUEUED_MAX, connection)? })
     }
 
-    /// Has work done and waits for what comes of it.
+    /// Runs a job on the thread and waits for its result. If the future is dropped before the job
+    /// starts, the job is skipped.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        Ok(self.thread.run(work).await.map_err(|ThreadStopped| StoreError::Gone)??)
+        Ok(self.thread.run(work).await.map_err(|ThreadStopped| StoreError::Closed)??)
     }
 
-    /// Has work done that nobody waits for, if there is room for it now.
-    pub(super) fn submit(&self, work: impl FnOnce(&mut Connection) + Send + 'static) -> Result<(), Busy> {
-        self.thread.try_send(Box::new(work)).map_err(|_| Busy)
+    /// Queues a job without waiting for its result; fails if there is no room for it now.
+    pub(super) fn submit(
+        &self,
+        work: impl FnOnce(&mut Connection) + Send + 'static,
+    ) -> Result<(), QueueFull> {
+        self.thread.try_send(Box::new(work)).map_err(|_| QueueFull)
     }
 }
 
@@ -79,81 +84,81 @@ mod tests {
 
     fn open(path: Option<&Path>) -> Result<Database, StoreError> {
         Database::open("test", path, |connection| {
-            connection.execute_batch("CREATE TABLE done (number INTEGER)")
+            connection.execute_batch("CREATE TABLE numbers (number INTEGER)")
         })
     }
 
-    fn put(number: i64) -> impl FnOnce(&mut Connection) -> rusqlite::Result<usize> {
-        move |connection| connection.execute("INSERT INTO done VALUES (?)", [number])
+    fn insert(number: i64) -> impl FnOnce(&mut Connection) -> rusqlite::Result<usize> {
+        move |connection| connection.execute("INSERT INTO numbers VALUES (?)", [number])
     }
 
-    async fn done(database: &Database) -> i64 {
+    async fn count_rows(database: &Database) -> i64 {
         database
-            .run(|connection| connection.query_row("SELECT count(*) FROM done", [], |row| row.get(0)))
+            .run(|connection| connection.query_row("SELECT count(*) FROM numbers", [], |row| row.get(0)))
             .await
             .unwrap()
     }
 
-    /// A database whose thread waits until the sender is used.
-    fn stopped() -> (Database, Sender<()>) {
+    /// Opens a database whose thread is blocked until something is sent on the returned sender.
+    fn open_blocked() -> (Database, Sender<()>) {
         let database = open(None).unwrap();
-        let ((started_tx, started_rx), (go_on_tx, go_on_rx)) = (channel(), channel());
-        let wait = move |_: &mut Connection| {
+        let ((started_tx, started_rx), (resume_tx, resume_rx)) = (channel(), channel());
+        let block = move |_: &mut Connection| {
             started_tx.send(()).unwrap();
-            go_on_rx.recv().unwrap();
+            resume_rx.recv().unwrap();
         };
-        database.submit(wait).unwrap();
+        database.submit(block).unwrap();
         started_rx.recv().unwrap();
-        (database, go_on_tx)
+        (database, resume_tx)
     }
 
-    fn fill(database: &Database) {
+    fn fill_queue(database: &Database) {
         for number in 0..JOBS_QUEUED_MAX {
-            let put = put(i64::try_from(number).unwrap());
-            database.submit(move |connection| assert_eq!(put(connection), Ok(1))).unwrap();
+            let insert = insert(i64::try_from(number).unwrap());
+            database.submit(move |connection| assert_eq!(insert(connection), Ok(1))).unwrap();
         }
     }
 
     #[tokio::test]
-    async fn so_much_work_may_wait_and_what_nobody_waits_for_is_given_back_beyond() {
-        let (database, go_on_tx) = stopped();
-        fill(&database);
-        assert_eq!(database.submit(|_| ()), Err(Busy));
-        go_on_tx.send(()).unwrap();
-        assert_eq!(done(&database).await, i64::try_from(JOBS_QUEUED_MAX).unwrap());
+    async fn submit_with_full_queue_fails() {
+        let (database, resume_tx) = open_blocked();
+        fill_queue(&database);
+        assert_eq!(database.submit(|_| ()), Err(QueueFull));
+        resume_tx.send(()).unwrap();
+        assert_eq!(count_rows(&database).await, i64::try_from(JOBS_QUEUED_MAX).unwrap());
         assert_eq!(database.submit(|_| ()), Ok(()));
     }
 
     #[tokio::test]
-    async fn whoever_wants_an_answer_waits_for_room() {
-        let (database, go_on_tx) = stopped();
-        fill(&database);
-        let mut late = Box::pin(database.run(put(-1)));
+    async fn run_with_full_queue_waits_for_room() {
+        let (database, resume_tx) = open_blocked();
+        fill_queue(&database);
+        let mut late = Box::pin(database.run(insert(-1)));
         assert!((&mut late).now_or_never().is_none());
-        go_on_tx.send(()).unwrap();
+        resume_tx.send(()).unwrap();
         assert_eq!(late.await.unwrap(), 1);
-        assert_eq!(done(&database).await, i64::try_from(JOBS_QUEUED_MAX).unwrap() + 1);
+        assert_eq!(count_rows(&database).await, i64::try_from(JOBS_QUEUED_MAX).unwrap() + 1);
     }
 
     #[tokio::test]
-    async fn work_for_a_caller_that_stopped_waiting_is_not_begun() {
-        let (database, go_on_tx) = stopped();
-        assert!(database.run(put(1)).now_or_never().is_none());
-        go_on_tx.send(()).unwrap();
-        assert_eq!(done(&database).await, 0);
+    async fn job_of_dropped_caller_is_skipped() {
+        let (database, resume_tx) = open_blocked();
+        assert!(database.run(insert(1)).now_or_never().is_none());
+        resume_tx.send(()).unwrap();
+        assert_eq!(count_rows(&database).await, 0);
     }
 
     #[tokio::test]
-    async fn a_statement_that_fails_is_told_and_the_store_goes_on() {
+    async fn failed_statement_is_reported_and_store_stays_usable() {
         let database = open(None).unwrap();
-        let failed = database.run(|connection| connection.execute_batch("SELECT nonsense")).await;
-        assert!(failed.is_err_and(|error| error.to_string().starts_with("the store failed: ")));
-        assert_eq!(database.run(put(1)).await.unwrap(), 1);
+        let result = database.run(|connection| connection.execute_batch("SELECT nonsense")).await;
+        assert!(result.is_err_and(|error| error.to_string().starts_with("store failed: ")));
+        assert_eq!(database.run(insert(1)).await.unwrap(), 1);
     }
 
     #[test]
-    fn a_file_that_cannot_be_opened_is_told() {
-        let refused = open(Some(Path::new("/nowhere/at/all/any.sqlite")));
-        assert!(refused.is_err_and(|error| error.to_string().contains("unable to open")));
+    fn open_of_missing_folder_reports_the_error() {
+        let result = open(Some(Path::new("/nowhere/at/all/any.sqlite")));
+        assert!(result.is_err_and(|error| error.to_string().contains("unable to open")));
     }
 }

@@ -1,4 +1,4 @@
-//! A call as a session would make it, for the tests of packages.
+//! Calls handlers as a session would, for the tests of packages.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,8 +13,8 @@ use crate::observe::audit::Audit;
 use crate::quota::Quotas;
 use crate::rpc::ErrorObject;
 
-/// A call of a session of `principal` that nobody listens to.
-pub(crate) fn call_of(principal: &str) -> Call {
+/// A call from a session of `principal`. The session does not exist, so callbacks to it fail.
+pub(crate) fn new_call(principal: &str) -> Call {
     Call {
         session: Arc::new(SessionScope {
             id: "sess_test".to_owned(),
@@ -40,5 +40,5 @@ pub(crate) async fn run(
     principal: &str,
 ) -> Result<Value, ErrorObject> {
     let (_, handler) = handlers.iter().find(|(found, _)| *found == name).expect("a handler of that name");
-    handler.call(input, call_of(principal)).await.map_err(crate::binding::BindingError::into_object)
+    handler.call(input, new_call(principal)).await.map_err(crate::binding::BindingError::into_object)
 }

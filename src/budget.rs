@@ -31,7 +31,7 @@ const MESSAGE_OVERHEAD_BYTES: usize = 512;
 /// 16 MiB in a minute is 2 Mbit/s; without it, clients that stop in the middle would hold the room of all others.
 pub const LARGE_MESSAGE_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// What a message is to the budget.
+/// Which budget a message is charged to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// A request of the client, which may wait for something else.
@@ -59,7 +59,7 @@ impl Pool {
         self.used() >= self.bytes_max
     }
 
-    /// Takes room for `bytes` if it is there. One that finds the pool empty always gets it, however small the pool is.
+    /// Reserves `bytes` if they fit. An empty pool always grants them, however small it is.
     fn try_take(&self, bytes: usize) -> bool {
         let fits = |used: usize| {
             let after = used.saturating_add(bytes);
@@ -114,11 +114,11 @@ impl ServerBudget {
     }
 }
 
-/// The message that a connection is reading.
-#[derive(Debug, Default)]
-struct Reading {
-    /// The room reserved for it, and since when.
-    reserved: Option<(Purpose, Instant)>,
+/// Room that is reserved for the message that a connection is reading.
+#[derive(Debug)]
+struct Reservation {
+    purpose: Purpose,
+    since: Instant,
 }
 
 /// The budget of one connection. It lives as long as anything that was charged to it.
@@ -134,7 +134,7 @@ pub struct ConnectionBudget {
     partial: AtomicUsize,
     is_held_back: AtomicBool,
     has_reserved: AtomicBool,
-    reading: Mutex<Reading>,
+    reservation: Mutex<Option<Reservation>>,
 }
 
 impl ConnectionBudget {
@@ -149,7 +149,7 @@ impl ConnectionBudget {
             partial: AtomicUsize::new(0),
             is_held_back: AtomicBool::new(false),
             has_reserved: AtomicBool::new(false),
-            reading: Mutex::default(),
+            reservation: Mutex::default(),
         })
     }
 
@@ -161,13 +161,13 @@ impl ConnectionBudget {
         Charge { budget: Some(Arc::clone(self)), purpose, bytes }
     }
 
-    /// Says whether the client has calls to answer.
+    /// Sets whether the client has calls to answer.
     pub fn set_awaits_answers(&self, awaits: bool) {
         self.awaits_answers.store(awaits, Relaxed);
     }
 
     /// Whether the next message may be read. A client that has calls to answer is read even if its requests have used
-    /// up the budget, because they may wait for these answers; further requests are then to be refused.
+    /// up the budget, because they may wait for these answers; further requests must then be refused.
     pub fn may_read(&self) -> bool {
         let has_room = |purpose| !self.is_over(purpose);
         has_room(Purpose::Answer) && (has_room(Purpose::Request) || self.awaits_answers.load(Relaxed))
@@ -183,7 +183,7 @@ impl ConnectionBudget {
     pub async fn wait_for_room(&self) {
         loop {
             let mut server_freed = std::pin::pin!(self.server.freed.notified());
-            // Registered before the look, so that nothing released in between is missed.
+            // Registered before the check, so that nothing released in between is missed.
             server_freed.as_mut().enable();
             if self.may_read() {
                 return;
@@ -200,30 +200,30 @@ impl ConnectionBudget {
         self.pools.of(purpose).used()
     }
 
-    /// Part of a message was read.
+    /// Counts a part of a message that was read.
     pub fn add_partial(&self, bytes: usize) {
         self.partial.fetch_add(bytes, Relaxed);
     }
 
-    /// The message is complete; from here on it is charged by its length.
+    /// Ends the count of a message that is complete; from here on it is charged by its length.
     pub fn end_partial(&self) {
         self.partial.store(0, Relaxed);
         if self.has_reserved.swap(false, Relaxed)
-            && let Some((purpose, _)) = self.reading.lock().reserved.take()
+            && let Some(Reservation { purpose, .. }) = self.reservation.lock().take()
         {
             self.server.release(purpose, self.message_bytes_max);
         }
     }
 
-    /// Whether more of the message may be read: it is small, or room for it is reserved, which is tried here.
-    pub fn try_reserve(&self) -> Result<(), NoRoom> {
+    /// Reserves room for the message that is being read, unless it is small or has room already.
+    pub fn try_reserve(&self) -> Result<(), ReserveError> {
         if self.partial.load(Relaxed) <= UNCOUNTED_BYTES_MAX {
             return Ok(());
         }
-        let mut reading = self.reading.lock();
-        if let Some((_, since)) = reading.reserved {
+        let mut reservation = self.reservation.lock();
+        if let Some(Reservation { since, .. }) = *reservation {
             let is_late = since.elapsed() > LARGE_MESSAGE_TIME_MAX;
-            return if is_late { Err(NoRoom::TooSlow) } else { Ok(()) };
+            return if is_late { Err(ReserveError::TooSlow) } else { Ok(()) };
         }
         let awaits_answers = self.awaits_answers.load(Relaxed);
         let purposes =
@@ -231,15 +231,15 @@ impl ConnectionBudget {
         let is_taken = |purpose: &Purpose| self.server.pools.of(*purpose).try_take(self.message_bytes_max);
         let Some(purpose) = purposes.iter().copied().find(is_taken) else {
             self.is_held_back.store(true, Relaxed);
-            return Err(NoRoom::Full);
+            return Err(ReserveError::Full);
         };
         self.is_held_back.store(false, Relaxed);
         self.has_reserved.store(true, Relaxed);
-        reading.reserved = Some((purpose, Instant::now()));
+        *reservation = Some(Reservation { purpose, since: Instant::now() });
         Ok(())
     }
 
-    /// Ready when the server has released something.
+    /// Resolves when the server has released something.
     pub fn server_freed(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let server = Arc::clone(&self.server);
         Box::pin(async move { server.freed.notified().await })
@@ -281,7 +281,7 @@ fn counted(used: usize) -> usize {
 
 /// Why no more of a message is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoRoom {
+pub enum ReserveError {
     /// The server's budget is used up.
     Full,
     /// The message has been arriving for longer than [`LARGE_MESSAGE_TIME_MAX`].
@@ -298,7 +298,7 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// For what did not come from a client.
+    /// The charge of a message that did not come from a client: nothing.
     pub fn none() -> Self {
         Self { budget: None, purpose: Purpose::Request, bytes: 0 }
     }
@@ -325,7 +325,7 @@ impl Charge {
         true
     }
 
-    /// The text was dropped; only the request itself is still open.
+    /// Releases the bytes of a text that was dropped; the overhead of the open request stays charged.
     pub fn release_text(&mut self) {
         let Some(budget) = &self.budget else { return };
         let released = self.bytes.saturating_sub(MESSAGE_OVERHEAD_BYTES);

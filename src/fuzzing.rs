@@ -18,11 +18,14 @@ pub fn message(bytes: &[u8]) {
     let refused = match rpc::decode(text) {
         Err(refusal) => Some(rpc::encode_failure(refusal.id.as_ref(), &refusal.error)),
         Ok(Message::Request { id, .. }) => Some(rpc::encode_success(&id, &Value::Null)),
-        Ok(Message::Notification { .. } | Message::Response { .. } | Message::Complaint(_)) => None,
+        Ok(Message::Notification { .. } | Message::Response { .. } | Message::ErrorWithoutId(_)) => None,
     };
     if let Some(answer) = refused {
         let read = rpc::decode(&answer);
-        assert!(matches!(read, Ok(Message::Response { .. } | Message::Complaint(_))), "{answer} => {read:?}");
+        assert!(
+            matches!(read, Ok(Message::Response { .. } | Message::ErrorWithoutId(_))),
+            "{answer} => {read:?}"
+        );
     }
     let effect = Peer::new(1).on_text(text);
     assert!(!matches!(effect, Some(Effect::Command(_))), "before the handshake: {effect:?}");

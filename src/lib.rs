@@ -1,7 +1,7 @@
 //! An eval server for agent harnesses, and its client.
 //!
 //! A harness sends JavaScript or TypeScript over a connection; it runs in a QuickJS session that keeps its state, and
-//! reaches the world only through bindings. The wire is scomp v0.1: JSON-RPC 2.0 in both directions.
+//! has no access to anything outside except through bindings. The wire is scomp v0.1: JSON-RPC 2.0 in both directions.
 //!
 //! # A server with a binding of its own
 //!

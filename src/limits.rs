@@ -85,7 +85,7 @@ limits! {
     keyed_outcomes_max: usize = 256,
     /// Bytes that these outcomes may take together.
     keyed_bytes_max: usize = 8 << 20,
-    /// CPU time for jobs and timers left over when no eval runs, in milliseconds a minute.
+    /// CPU time for jobs and timers left over when no eval runs, in milliseconds per minute.
     background_cpu_ms_per_minute: u64 = 1_000,
     /// Time a binding call may take unless its declaration says otherwise, in milliseconds. Past it: `Timeout`.
     binding_ms_max: u64 = 30_000,
@@ -100,7 +100,7 @@ limits! {
     /// Past it they wait in the session until the client answers others. At most 8 192.
     client_calls_open_max: usize = 1_024,
     /// How long a call to a client binding waits for the client to come back, in milliseconds.
-    /// With 0 such a call fails with `PeerGone` at once.
+    /// With 0 such a call fails with `PeerGone` immediately.
     client_grace_ms: u64 = 0,
 }
 

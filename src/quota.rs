@@ -1,7 +1,7 @@
 //! How much a principal may use: the settings, and the account that keeps count.
 //!
 //! An account is shared by all connections and sessions of its principal, on all shards. What is held (sessions,
-//! memory, queued evals) is given back by dropping a slot, so no way out can forget it; what flows (CPU time,
+//! memory, queued evals) is released by dropping a slot, so that no early return can leak it; what flows (CPU time,
 //! messages) comes from token buckets. Time is a parameter throughout.
 
 mod check;
@@ -14,14 +14,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::rpc::{ErrorObject, Kind};
 
-/// When to come back for something that is free only once somebody lets go of it.
-const HELD_RETRY: Duration = Duration::from_secs(1);
+/// When to retry for something that becomes free only when a slot is dropped.
+const SLOT_RETRY: Duration = Duration::from_secs(1);
 
-/// Overdraft of CPU time that scripts at work have even where a minute's worth is less.
-/// A quota of a few milliseconds a minute would otherwise end evals that were admitted while there was some left.
+/// Overdraft of CPU time that running scripts have even where a minute's worth is less.
+/// A quota of a few milliseconds per minute would otherwise end evals that were admitted while there was some left.
 const CPU_OVERDRAFT_SECONDS_MIN: f64 = 1.0;
 
-/// What a principal may use at once or over time; what is absent is not limited. Past any of them: `Busy`.
+/// What a principal may hold concurrently or use over time; what is absent is not limited. Past any of them: `Busy`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Quotas {
@@ -31,7 +31,7 @@ pub struct Quotas {
     /// Evals that wait for their turn, over all sessions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queued_evals_max: Option<usize>,
-    /// CPU time of scripts. A whole minute's worth may be used in one go; what is overdrawn is waited out. Scripts at work
+    /// CPU time of scripts. A whole minute's worth may be used in one go; an overdraft delays later evals. Running scripts
     /// may overdraw it by another minute's worth, or by a second if that is more; then they are stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_seconds_per_minute: Option<f64>,
@@ -42,12 +42,12 @@ pub struct Quotas {
     /// Messages of the client, over all connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages_per_second: Option<f64>,
-    /// Messages that may come at once; absent: those of one second.
+    /// Messages that may arrive in a burst; absent: those of one second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages_burst: Option<f64>,
 }
 
-/// What there is a quota for.
+/// A resource that a quota limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Resource {
     /// Live sessions.
@@ -77,11 +77,11 @@ impl Resource {
 
 /// A quota is used up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[error("your quota is used up: {}", resource.name())]
+#[error("quota exceeded: {}", resource.name())]
 pub struct QuotaExceeded {
-    /// Of what.
+    /// The resource that is used up.
     pub resource: Resource,
-    /// When trying again makes sense.
+    /// When a retry may succeed.
     pub retry_after: Duration,
 }
 
@@ -101,30 +101,30 @@ impl From<QuotaExceeded> for ErrorObject {
     }
 }
 
-/// What a principal has and has used. See the module.
+/// What a principal holds and has used. See the module.
 #[derive(Debug)]
 pub struct Account {
     quotas: Quotas,
-    held: Mutex<Held>,
+    held: Mutex<Usage>,
     cpu: Option<Mutex<Bucket>>,
     messages: Option<Mutex<Bucket>>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct Usage {
     sessions: usize,
     memory_bytes: usize,
     queued_evals: usize,
 }
 
-/// One session's place in the account, until dropped.
+/// One session's slot in the account, until dropped.
 #[derive(Debug)]
 pub struct SessionSlot {
     account: Arc<Account>,
     memory_bytes: usize,
 }
 
-/// One waiting eval's place in the account, until dropped; the default one is that of an eval that need not wait.
+/// One waiting eval's slot in the account, until dropped; the default is for an eval that need not wait.
 #[derive(Debug, Default)]
 pub struct EvalSlot(Option<Arc<Account>>);
 
@@ -164,10 +164,10 @@ impl Account {
         Self { quotas, held: Mutex::default(), cpu, messages }
     }
 
-    /// Room for one more session with that much memory.
+    /// Takes a slot for one more session with that much memory.
     pub fn open_session(self: &Arc<Self>, memory_bytes: usize) -> Result<SessionSlot, QuotaExceeded> {
         let mut held = self.held.lock();
-        let full = |resource| QuotaExceeded { resource, retry_after: HELD_RETRY };
+        let full = |resource| QuotaExceeded { resource, retry_after: SLOT_RETRY };
         if self.quotas.sessions_max.is_some_and(|max| held.sessions >= max) {
             return Err(full(Resource::Sessions));
         }
@@ -188,20 +188,20 @@ impl Account {
             .map_err(|retry_after| QuotaExceeded { resource: Resource::Cpu, retry_after })
     }
 
-    /// Room for one more waiting eval.
+    /// Takes a slot for one more waiting eval.
     pub fn queue_eval(self: &Arc<Self>) -> Result<EvalSlot, QuotaExceeded> {
         let Some(max) = self.quotas.queued_evals_max else {
             return Ok(EvalSlot(None));
         };
         let mut held = self.held.lock();
         if held.queued_evals >= max {
-            return Err(QuotaExceeded { resource: Resource::QueuedEvals, retry_after: HELD_RETRY });
+            return Err(QuotaExceeded { resource: Resource::QueuedEvals, retry_after: SLOT_RETRY });
         }
         held.queued_evals += 1;
         Ok(EvalSlot(Some(Arc::clone(self))))
     }
 
-    /// Counts CPU time that was used. Returns whether the account is overdrawn so far that scripts at work are to stop.
+    /// Counts CPU time that was used. Returns whether the account is overdrawn so far that running scripts must stop.
     pub fn charge_cpu(&self, used: Duration, now: impl FnOnce() -> Instant) -> bool {
         let Some(cpu) = &self.cpu else { return false };
         let mut cpu = cpu.lock();
@@ -209,7 +209,7 @@ impl Account {
         cpu.level < -cpu.capacity.max(CPU_OVERDRAFT_SECONDS_MIN)
     }
 
-    /// Counts a message; an error when there were too many.
+    /// Counts a message; fails when there were too many.
     pub fn count_message(&self, now: impl FnOnce() -> Instant) -> Result<(), QuotaExceeded> {
         let Some(messages) = &self.messages else {
             return Ok(());
@@ -241,7 +241,7 @@ impl Bucket {
         self.filled_at = self.filled_at.max(now);
     }
 
-    /// Takes one, or says how long until there is one.
+    /// Takes one token, or returns how long until there is one.
     fn take(&mut self, now: Instant) -> Result<(), Duration> {
         self.fill(now);
         if self.level < 1.0 {
@@ -260,14 +260,14 @@ impl Bucket {
         Err(self.time_for(-self.level).max(Duration::from_millis(1)))
     }
 
-    /// Takes `amount` whether it is there or not.
+    /// Takes `amount` even if that overdraws the bucket.
     fn spend(&mut self, now: Instant, amount: f64) {
         self.fill(now);
         self.level -= amount;
     }
 
     fn time_for(&self, amount: f64) -> Duration {
-        // A bucket that never fills gives an infinite time, which no `Duration` can hold.
+        // For a bucket that never fills the time is infinite, which no `Duration` can hold.
         Duration::try_from_secs_f64(amount / self.per_second).unwrap_or(Duration::MAX)
     }
 }
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_counted_by_the_sessions_limits() {
+    fn memory_is_counted_by_session_limits() {
         let (account, _) = account(Quotas { memory_bytes_max: Some(100), ..Quotas::default() });
         let slot = account.open_session(60).unwrap();
         assert!(account.open_session(40).is_ok());
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn overdrawn_cpu_time_is_waited_out() {
+    fn overdrawn_cpu_time_delays_evals() {
         let (account, now) = account(Quotas { cpu_seconds_per_minute: Some(6.0), ..Quotas::default() });
         account.charge_cpu(Duration::from_secs(5), || now);
         assert!(account.check_cpu(|| now).is_ok());
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_at_work_may_overdraw_by_a_minutes_worth() {
+    fn running_scripts_may_overdraw_by_a_minutes_worth() {
         let (account, now) = account(Quotas { cpu_seconds_per_minute: Some(6.0), ..Quotas::default() });
         assert!(!account.charge_cpu(Duration::from_secs(12), || now));
         assert!(account.charge_cpu(Duration::from_millis(1), || now));
@@ -331,14 +331,14 @@ mod tests {
     }
 
     #[test]
-    fn scripts_at_work_may_overdraw_a_small_quota_by_a_second() {
+    fn running_scripts_may_overdraw_small_quota_by_a_second() {
         let (account, now) = account(Quotas { cpu_seconds_per_minute: Some(0.5), ..Quotas::default() });
         assert!(!account.charge_cpu(Duration::from_millis(1_500), || now));
         assert!(account.charge_cpu(Duration::from_millis(1), || now));
     }
 
     #[test]
-    fn messages_may_burst_and_then_come_at_their_rate() {
+    fn messages_are_limited_to_a_burst_and_a_rate() {
         let (account, now) = account(Quotas {
             messages_per_second: Some(10.0),
             messages_burst: Some(3.0),
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_busy_and_says_when_to_come_back() {
+    fn refusal_is_busy_with_a_retry_time() {
         let refusal = QuotaExceeded { resource: Resource::Cpu, retry_after: Duration::from_micros(1_200) };
         let error = ErrorObject::from(refusal);
         assert!(error.is(Kind::Busy));
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_without_quotas_refuses_nothing() {
+    fn account_without_quotas_refuses_nothing() {
         let (account, now) = account(Quotas::default());
         account.charge_cpu(Duration::from_secs(1_000), || now);
         assert!(account.check_cpu(|| now).is_ok());

@@ -89,7 +89,7 @@ async fn cause(client: &Client, code: &str) -> (String, ErrorObject) {
 }
 
 #[tokio::test]
-async fn the_worked_example_runs_with_the_packages_of_the_repository() {
+async fn worked_example_runs_with_the_packages_of_the_repository() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("bindings");
     let loaded = loader::load(&dir, &loader::environment(), BUILT_IN).await.unwrap();
     let names: Vec<_> = loaded.packages.iter().map(|package| package.name.as_str()).collect();
@@ -105,7 +105,7 @@ async fn the_worked_example_runs_with_the_packages_of_the_repository() {
 }
 
 #[tokio::test]
-async fn a_child_is_called_concurrently_and_with_its_schemas() {
+async fn child_is_called_concurrently_and_with_its_schemas() {
     let PackageContext { client, .. } = &setup(node("polite.mjs")).await;
     // The first call is answered only when the second one has come.
     assert_eq!(value(client, "await Promise.all([child.meet({}), child.meet({})])").await, json!([2, 2]));
@@ -120,7 +120,7 @@ async fn a_child_is_called_concurrently_and_with_its_schemas() {
 }
 
 #[tokio::test]
-async fn a_child_sees_its_configuration_and_only_the_environment_it_is_given() {
+async fn child_sees_its_configuration_and_passed_environment_only() {
     let declaration = json!({
         "package": "child", "command": ["node", "polite.mjs"], "env": ["CHILD_SECRET"],
         "config": {"secret": "${CHILD_SECRET}"}, "configSchema": {"required": ["secret"]},
@@ -143,7 +143,7 @@ async fn functions_cross_between_script_and_child() {
 }
 
 #[tokio::test]
-async fn a_child_that_dies_fails_its_calls_and_comes_back() {
+async fn child_that_dies_fails_its_calls_and_comes_back() {
     let PackageContext { client, command, .. } = &setup(node("polite.mjs")).await;
     let (kind, _) = cause(client, "await child.die({})").await;
     assert_eq!(kind, "PeerGone");
@@ -152,7 +152,7 @@ async fn a_child_that_dies_fails_its_calls_and_comes_back() {
 }
 
 #[tokio::test]
-async fn a_child_that_says_nothing_in_time_times_out_and_goes_on() {
+async fn child_that_says_nothing_in_time_times_out_and_goes_on() {
     let declaration = json!({
         "package": "child", "command": ["node", "silent.mjs"],
         "bindings": [{"name": "child.hang", "limits": {"timeoutMs": 50}}],
@@ -164,7 +164,7 @@ async fn a_child_that_says_nothing_in_time_times_out_and_goes_on() {
 }
 
 #[tokio::test]
-async fn a_child_that_answers_nothing_any_more_is_started_again() {
+async fn child_that_answers_nothing_any_more_is_started_again() {
     let declaration = json!({
         "package": "child",
         "command": ["node", "silent.mjs"],
@@ -192,7 +192,7 @@ async fn what_child_and_file_say_must_be_the_same() {
 }
 
 #[tokio::test]
-async fn a_child_that_does_not_speak_the_protocol_is_a_start_error() {
+async fn child_that_does_not_speak_the_protocol_is_a_start_error() {
     for (command, expected) in [
         (json!(["node", "garbage.mjs"]), "/command: `node` failed the handshake"),
         (json!(["./not-there"]), "not-there` cannot be started"),
@@ -228,21 +228,21 @@ async fn malformed_tag_from_a_child_is_an_invalid_output() {
 }
 
 #[tokio::test]
-async fn a_child_that_never_answers_the_handshake_is_given_up() {
+async fn child_that_never_answers_the_handshake_is_given_up() {
     let folder = Folder::with(&node("mute.mjs"));
     let problems = folder.load().await.unwrap_err();
     assert_eq!(problems, ["/command: `node` did not answer the handshake within 10 s"]);
 }
 
 #[tokio::test]
-async fn a_child_that_floods_is_ended() {
+async fn child_that_floods_is_ended() {
     let PackageContext { client, .. } = &setup(node("flood.mjs")).await;
     let (kind, _) = cause(client, "await child.flood({})").await;
     assert_eq!(kind, "PeerGone");
 }
 
 #[tokio::test]
-async fn the_example_in_node_works_as_it_stands() {
+async fn example_in_node_works_as_it_stands() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
     let loaded = loader::load(&dir, &loader::environment(), BUILT_IN).await.unwrap();
     let server = Server::builder().shards(1).loaded(loaded).build().unwrap();

@@ -13,20 +13,20 @@ mod evaluating {
     use super::program::{Program, temporary_file};
 
     #[test]
-    fn a_value_is_printed_as_javascript() {
+    fn value_is_printed_as_javascript() {
         let done = Program::new(["eval", "-e", "new Map([['a', 1n]])"]).run();
         assert_eq!((done.code, done.stdout.as_str()), (0, "Map(1) { 'a' => 1n }\n"));
     }
 
     #[test]
-    fn a_value_is_printed_in_its_wire_form_on_demand() {
+    fn value_is_printed_in_its_wire_form_on_demand() {
         let done = Program::new(["eval", "--json", "-e", "console.log('aside'); [1n]"]).run();
         assert_eq!((done.code, done.stdout.as_str()), (0, "[{\"$bigint\":\"1\"}]\n"));
         assert_eq!(done.stderr, "aside\n");
     }
 
     #[test]
-    fn the_code_comes_from_a_file_or_from_stdin() {
+    fn code_comes_from_a_file_or_from_stdin() {
         let file = temporary_file("code.ts", "const n: number = 20;\nn * 2 + 2");
         let done = Program::new(["eval", file.to_str().unwrap()]).run();
         assert_eq!((done.code, done.stdout.as_str()), (0, "42\n"));
@@ -37,13 +37,13 @@ mod evaluating {
     }
 
     #[test]
-    fn the_console_is_split_as_a_terminal_would() {
+    fn console_is_split_as_a_terminal_would() {
         let done = Program::new(["eval", "-e", "console.log('out'); console.error('err')"]).run();
         assert_eq!((done.stdout.as_str(), done.stderr.as_str()), ("out\n", "err\n"));
     }
 
     #[test]
-    fn an_error_marks_its_place_and_ends_with_1() {
+    fn error_marks_its_place_and_ends_with_1() {
         let file = temporary_file("fails.js", "const a = 1;\n  missing(a)");
         let done = Program::new(["eval", file.to_str().unwrap()]).run();
         assert_eq!((done.code, done.stdout.as_str()), (1, ""));
@@ -52,21 +52,21 @@ mod evaluating {
     }
 
     #[test]
-    fn a_cause_is_told() {
+    fn cause_of_an_error_is_printed() {
         let done =
             Program::new(["eval", "-e", "throw new Error('outer', {cause: new TypeError('inner')})"]).run();
         assert!(done.stderr.contains("caused by TypeError: inner"), "{}", done.stderr);
     }
 
     #[test]
-    fn a_timeout_ends_the_eval() {
+    fn timeout_ends_the_eval() {
         let done = Program::new(["eval", "--timeout-ms", "50", "-e", "for (;;);"]).run();
         assert_eq!(done.code, 1);
         assert!(done.stderr.contains("Timeout"), "{}", done.stderr);
     }
 
     #[test]
-    fn an_interrupt_cancels_the_eval() {
+    fn interrupt_cancels_the_eval() {
         let code = "console.log('running'); await new Promise(() => setInterval(() => {}, 1000))";
         let mut running = Program::new(["eval", "-e", code]).start();
         assert_eq!(running.line(), "running");
@@ -86,7 +86,7 @@ mod evaluating {
     }
 
     #[test]
-    fn a_server_that_is_not_there_ends_with_1() {
+    fn server_that_is_not_there_ends_with_1() {
         let done = Program::new(["eval", "--url", "ws://127.0.0.1:1", "-e", "1"]).run();
         assert_eq!(done.code, 1);
         assert!(done.stderr.contains("ws://127.0.0.1:1"), "{}", done.stderr);
@@ -97,7 +97,7 @@ mod serving {
     use super::program::{Program, temporary_file};
 
     #[test]
-    fn the_first_line_says_where_and_evals_work_there() {
+    fn first_line_says_where_and_evals_work_there() {
         let mut server = Program::new(["--listen", "127.0.0.1:0"]).start();
         let line = server.line();
         let port = line.strip_prefix("listening on http://127.0.0.1:").unwrap();
@@ -110,7 +110,7 @@ mod serving {
     }
 
     #[test]
-    fn an_interrupt_stops_it_too() {
+    fn interrupt_stops_it_too() {
         let mut server = Program::new(["--listen", "127.0.0.1:0"]).start();
         server.line();
         server.signal("INT");
@@ -118,7 +118,7 @@ mod serving {
     }
 
     #[test]
-    fn a_flag_beats_a_variable_beats_the_file() {
+    fn flag_beats_a_variable_beats_the_file() {
         let file = temporary_file("order.toml", "listen = '127.0.0.2:0'\n");
         let file = file.to_str().unwrap();
         let address = |program: Program| {
@@ -136,7 +136,7 @@ mod serving {
     }
 
     #[test]
-    fn a_public_address_is_refused_without_authentication() {
+    fn public_address_is_refused_without_authentication() {
         let done = Program::new(["--listen", "0.0.0.0:0"]).run();
         assert_eq!((done.code, done.stdout.as_str()), (2, ""));
         assert!(done.stderr.contains("authenticat"), "{}", done.stderr);
@@ -155,14 +155,14 @@ mod serving {
     }
 
     #[test]
-    fn an_address_in_use_ends_with_1() {
+    fn address_in_use_ends_with_1() {
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let done = Program::new(["--listen", &taken.local_addr().unwrap().to_string()]).run();
         assert_eq!((done.code, done.stdout.as_str()), (1, ""));
     }
 
     #[test]
-    fn an_unknown_key_is_named_with_its_file() {
+    fn unknown_key_is_named_with_its_file() {
         let file = temporary_file("unknown.toml", "[limits]\ncpu_seconds = 1\n");
         let done = Program::new(["--config", file.to_str().unwrap()]).run();
         assert_eq!(done.code, 2);
@@ -174,14 +174,14 @@ mod serving {
     }
 
     #[test]
-    fn an_unknown_limit_in_the_environment_is_named() {
+    fn unknown_limit_in_the_environment_is_named() {
         let done = Program::new(["--stdio"]).variable(("SCOMP_LIMITS_CPU", "1")).run();
         assert_eq!(done.code, 2);
         assert!(done.stderr.contains("SCOMP_LIMITS_CPU"), "{}", done.stderr);
     }
 
     #[test]
-    fn a_limit_from_the_environment_holds() {
+    fn limit_from_the_environment_holds() {
         let code = "await new Promise(resolve => setTimeout(resolve, 3_600_000))";
         let done = Program::new(["eval", "-e", code]).variable(("SCOMP_LIMITS_WALL_MS_MAX", "50")).run();
         assert_eq!(done.code, 1);
@@ -189,7 +189,7 @@ mod serving {
     }
 
     #[test]
-    fn the_log_is_json_on_demand() {
+    fn log_is_json_on_demand() {
         let mut server =
             Program::new(["--listen", "127.0.0.1:0"]).variable(("SCOMP_LOG_FORMAT", "json")).start();
         server.line();
@@ -215,7 +215,7 @@ mod over_stdio {
     }
 
     #[test]
-    fn a_conversation_goes_both_ways() {
+    fn conversation_goes_both_ways() {
         let mut server = Program::new(["--stdio"]).start();
         server.send(HANDSHAKE);
         assert_eq!(read(&server.line())["result"]["protocol"], "0.1");
@@ -256,7 +256,7 @@ mod over_stdio {
     }
 
     #[test]
-    fn a_running_eval_is_answered_before_a_signal_ends_the_program() {
+    fn running_eval_is_answered_before_a_signal_ends_the_program() {
         let mut server = Program::new(["--stdio"]).start();
         server.send(HANDSHAKE);
         server.line();
@@ -273,7 +273,7 @@ mod looking {
     use super::program::Program;
 
     #[test]
-    fn a_folder_that_is_not_there_is_a_problem() {
+    fn folder_that_is_not_there_is_a_problem() {
         let done = Program::new(["check", "--bindings", "/nonexistent/bindings"]).run();
         assert_eq!(done.code, 1);
         assert!(done.stderr.contains("/nonexistent/bindings"), "{}", done.stderr);
@@ -316,14 +316,14 @@ mod line_by_line {
     }
 
     #[test]
-    fn an_error_does_not_end_it() {
+    fn error_does_not_end_it() {
         let done = repl("nope\n1\n");
         assert_eq!((done.code, done.stdout.as_str()), (0, "1\n"));
         assert!(done.stderr.contains("ReferenceError"), "{}", done.stderr);
     }
 
     #[test]
-    fn input_that_is_cut_off_is_told() {
+    fn input_that_is_cut_off_is_reported() {
         let done = repl("1\nconst a = {");
         assert_eq!((done.code, done.stdout.as_str()), (0, "1\n"));
         assert!(done.stderr.contains("SyntaxError"), "{}", done.stderr);

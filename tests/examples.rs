@@ -78,8 +78,8 @@ fn run(name: &str) {
     let output = program(evaluate, root.path()).output().unwrap();
     let printed = String::from_utf8_lossy(&output.stdout);
     let wanted: Vec<&str> = lines_with(&client, "// > ").collect();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(printed.lines().collect::<Vec<_>>(), wanted, "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(printed.lines().collect::<Vec<_>>(), wanted, "{stderr}");
 }
 
 #[test]

@@ -17,13 +17,13 @@ use serde_json::{Value, json};
 use support::Running;
 use support::wire::{Arrival, Wire};
 
-/// Scripts at work at once: all on one thread, so that they are in each other's way.
+/// Scripts that run concurrently: all on one thread, so that they compete.
 const RUN_AT_ONCE: usize = 3;
 
 /// How long the server may take to end a script: far more than its limits, for the thread is shared.
 const END_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// The wall time is long beside the CPU time: a busy machine gives a script a fraction of a core.
+/// The wall time is long beside the CPU time: on a busy machine a script has a fraction of a core.
 fn limits() -> Limits {
     Limits { cpu_ms_max: 300, wall_ms_max: 5_000, memory_bytes_max: 16 << 20, ..Limits::default() }
 }
@@ -108,7 +108,7 @@ async fn attack(url: &str, code: &str) -> Result<(), String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hostile_script_harms_nobody() {
+async fn hostile_script_affects_no_other_session() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hostile_scripts");
     let mut scripts = support::files(&folder, "js").into_iter();
     let server = Arc::new(Running::on_shards(1, limits(), SessionSettings::default()).await);

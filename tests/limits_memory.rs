@@ -59,13 +59,13 @@ async fn sessions_past_the_total_of_memory_are_busy_until_others_end() {
     while running.server.directory().len() > 1 {
         tokio::task::yield_now().await;
     }
-    // The world of a session that ended goes a moment after its entry.
+    // The context of a session that ended is freed a moment after its entry.
     while last.eval("new Uint8Array(4 << 20).length").await.get("error").is_some() {}
     Wire::live(&running.url).await;
 }
 
 #[tokio::test]
-async fn evals_left_behind_by_several_connections_are_bounded_in_bytes() {
+async fn evals_of_lost_connections_are_bounded_in_bytes() {
     let limits = Limits { connection_bytes_max: 50_000, ..Limits::default() };
     let running = Running::with(limits).await;
     let (mut wire, mut result) = Wire::live_with(&running.url, json!({})).await;

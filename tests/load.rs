@@ -1,4 +1,4 @@
-//! Many at once: idle sessions beside busy ones, and a burst of connects. All are served, and nothing is left of them.
+//! Many concurrent sessions: idle ones beside busy ones, and a burst of connects. All are served, and nothing is leaked.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod support;
@@ -23,7 +23,7 @@ const EVALS_PER_SESSION: usize = 50;
 /// Connects at one moment; both ends of each are in this process, within the usual 1 024 descriptors.
 const BURST_CONNECTS: usize = 200;
 
-/// How long the server may take to notice that everybody is gone.
+/// How long the server may take to notice that all clients are gone.
 const NOTICE_WAIT_MAX: Duration = Duration::from_secs(20);
 
 /// A number from the page that operators see.
@@ -38,7 +38,7 @@ async fn measured(running: &Running, name: &str) -> usize {
     line.unwrap_or_else(|| panic!("no {name} in {page}")).trim().parse().unwrap()
 }
 
-/// Waits until nobody is connected but the one who asks, and no session is left.
+/// Waits until only the asking connection is open, and no session is left.
 async fn everybody_gone(running: &Running) {
     let mut every = tokio::time::interval(Duration::from_millis(10));
     let gone = tokio::time::timeout(NOTICE_WAIT_MAX, async {
@@ -77,7 +77,7 @@ async fn busy_session(url: String, number: usize) {
 }
 
 #[tokio::test]
-async fn busy_sessions_are_served_beside_many_idle_ones_and_nothing_is_left() {
+async fn busy_sessions_are_served_beside_many_idle_ones() {
     let running = Running::with(Limits::default()).await;
     let idle = idle_sessions(&running).await;
     assert_eq!(running.server.directory().len(), IDLE_SESSIONS);
@@ -98,7 +98,7 @@ async fn busy_sessions_are_served_beside_many_idle_ones_and_nothing_is_left() {
 }
 
 #[tokio::test]
-async fn a_burst_of_connects_is_served_to_the_last() {
+async fn burst_of_connects_is_served_to_the_last() {
     let running = Running::with(Limits::default()).await;
     let mut burst = JoinSet::new();
     for number in 0..BURST_CONNECTS {

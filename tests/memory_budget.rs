@@ -192,7 +192,7 @@ async fn answers_of_the_client_stay_text() {
 }
 
 #[tokio::test]
-async fn queued_keyed_evals_are_bounded_and_released_after_a_disconnect() {
+async fn queued_keyed_evals_are_released_after_a_disconnect() {
     let program = Program::start(&UNHURRIED, &[]);
     let (mut wire, result) = Wire::live_with(&program.url(), json!({})).await;
     let session = json!({"id": result["sessionId"], "token": result["metadata"]["session"]["token"]});
@@ -297,7 +297,7 @@ async fn sessions_share_one_total_of_memory() {
 }
 
 #[tokio::test]
-async fn a_script_cannot_pile_up_calls_outside_of_its_heap() {
+async fn script_cannot_pile_up_calls_outside_of_its_heap() {
     let program = Program::start(&UNHURRIED, &[]);
     let (mut wire, _) = Wire::live_with(&program.url(), json!({"bindings": [{"name": "ask"}]})).await;
     let code = "const big = new Array(200_000).fill(0); let refused = '';
@@ -356,7 +356,7 @@ async fn fill_and_answer(first: &str) {
 }
 
 #[tokio::test]
-async fn answers_are_read_when_evals_that_wait_for_them_fill_the_budget() {
+async fn answers_are_read_when_waiting_evals_fill_the_budget() {
     fill_and_answer("await ask({}) + 1").await;
     // The call comes only after the socket is no longer read.
     fill_and_answer("await new Promise(done => setTimeout(done, 300)); await ask({}) + 1").await;
@@ -378,7 +378,7 @@ async fn requests_past_the_budget_wait_and_none_is_lost() {
 }
 
 #[tokio::test]
-async fn a_message_longer_than_the_budget_is_served_alone() {
+async fn message_longer_than_the_budget_is_served_alone() {
     let limits = Limits { connection_bytes_max: 1, ..Limits::default() };
     let running = Running::with(limits).await;
     let mut wire = Wire::live(&running.url).await;

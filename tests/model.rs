@@ -1,4 +1,4 @@
-//! Random lives of sessions against a model: clients connect, leave, come back, take over, cancel, and give back.
+//! Random sessions against a model: clients connect, leave, resume, take over, cancel, and release.
 //!
 //! The server is the real one on a loopback port and the network loses connections at random; the model is small
 //! enough to be right by reading it. Where the two may differ in time only, the model waits for the server.
@@ -10,13 +10,13 @@ mod support;
 mod client;
 #[path = "model/expected.rs"]
 mod expected;
-#[path = "model/world.rs"]
-mod world;
+#[path = "model/simulation.rs"]
+mod simulation;
 
 use proptest::prelude::*;
-use world::{Step, Ticket, World};
+use simulation::{Simulation, Step, Ticket};
 
-/// Connections that are open at once, at most.
+/// Most connections that are open at the same time.
 const SLOTS: usize = 3;
 
 fn ticket() -> impl Strategy<Value = Ticket> {
@@ -34,7 +34,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (slot(), 0..6_u8, any::<bool>()).prop_map(|(slot, key, heard)| Step::Keyed { slot, key, heard }),
         2 => (slot(), any::<i32>()).prop_map(|(slot, value)| Step::Invoke { slot, value }),
         2 => slot().prop_map(Step::Hold),
-        2 => slot().prop_map(Step::GiveBack),
+        2 => slot().prop_map(Step::Release),
         1 => slot().prop_map(Step::Hang),
         1 => (slot(), any::<bool>()).prop_map(|(slot, queued)| Step::Cancel { slot, queued }),
         3 => slot().prop_map(Step::Drop),
@@ -51,11 +51,11 @@ proptest! {
     fn sessions_live_as_the_model_says(shards in 1..=2_usize, steps in prop::collection::vec(step(), 1..40)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let mut world = World::new(shards, SLOTS).await;
+            let mut simulation = Simulation::new(shards, SLOTS).await;
             for step in steps {
-                world.play(step).await;
+                simulation.play(step).await;
             }
-            world.settle_everything().await;
+            simulation.settle_everything().await;
         });
     }
 }

@@ -24,9 +24,9 @@ enum Step {
     Answer { id: u8, result: Value },
     Answered { request: u8, fails: bool },
     Call(u8),
-    GiveUp(u8),
+    Cancel(u8),
     Release,
-    GiveUpCalls,
+    FailCalls,
     Close,
 }
 
@@ -62,15 +62,15 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (0..8_u8, result).prop_map(|(id, result)| Step::Answer { id, result }),
         6 => (0..8_u8, any::<bool>()).prop_map(|(request, fails)| Step::Answered { request, fails }),
         5 => (0..8_u8).prop_map(Step::Call),
-        2 => (0..8_u8).prop_map(Step::GiveUp),
+        2 => (0..8_u8).prop_map(Step::Cancel),
         1 => Just(Step::Release),
-        1 => Just(Step::GiveUpCalls),
+        1 => Just(Step::FailCalls),
         1 => Just(Step::Close),
     ]
 }
 
 /// The machine and what the model knows of it.
-struct World {
+struct PeerModel {
     peer: Peer,
     open: BTreeSet<u64>,
     /// Calls that wait for the client, by our id.
@@ -80,10 +80,10 @@ struct World {
     is_live: bool,
 }
 
-impl World {
+impl PeerModel {
     /// The machine after a proper handshake: nothing past it could be reached by chance alone.
     fn live() -> Self {
-        let mut world = Self {
+        let mut model = Self {
             peer: Peer::new(REQUESTS_OPEN_MAX),
             open: BTreeSet::new(),
             waiting: BTreeMap::new(),
@@ -91,9 +91,9 @@ impl World {
             next_call: 100,
             is_live: false,
         };
-        world.request(1, "handshake", &json!({"protocol": "0.1"}));
-        assert!(world.is_live && world.open.is_empty());
-        world
+        model.request(1, "handshake", &json!({"protocol": "0.1"}));
+        assert!(model.is_live && model.open.is_empty());
+        model
     }
 
     fn play(&mut self, step: Step) {
@@ -109,14 +109,14 @@ impl World {
             Step::Answer { id, result } => self.answer(id.into(), &result),
             Step::Answered { request, fails } => self.answered(request.into(), fails),
             Step::Call(count) => (0..count).for_each(|_| self.call()),
-            Step::GiveUp(nth) => self.give_up(nth.into()),
+            Step::Cancel(nth) => self.cancel(nth.into()),
             Step::Release => {
                 let effect = self.peer.on_event(SessionEvent::Release { reference: "f1".into(), count: 1 });
                 assert_eq!(sent(effect)["method"], json!("release_ref"));
             }
-            Step::GiveUpCalls => {
-                let told = self.peer.give_up_calls().len();
-                assert_eq!(told, std::mem::take(&mut self.waiting).len());
+            Step::FailCalls => {
+                let failed = self.peer.give_up_calls().len();
+                assert_eq!(failed, std::mem::take(&mut self.waiting).len());
             }
             Step::Close => {
                 let effect = self.peer.on_event(SessionEvent::Close(Closing::GoingAway));
@@ -211,7 +211,7 @@ impl World {
         self.waiting.insert(id, call);
     }
 
-    fn give_up(&mut self, nth: usize) {
+    fn cancel(&mut self, nth: usize) {
         let waiting = self.waiting.iter().nth(nth).map(|(id, call)| (*id, *call));
         let (id, call) = waiting.unwrap_or((0, 99));
         self.waiting.remove(&id);
@@ -232,23 +232,23 @@ proptest! {
 
     #[test]
     fn requests_are_answered_once_and_our_ids_only_grow(steps in prop::collection::vec(step(), 0..80)) {
-        let mut world = World::live();
+        let mut model = PeerModel::live();
         for step in steps {
-            world.play(step);
+            model.play(step);
         }
         // Whatever is still open can be answered.
-        for request in world.open.clone() {
-            world.answered(request, false);
+        for request in model.open.clone() {
+            model.answered(request, false);
         }
-        prop_assert!(world.peer.is_idle());
+        prop_assert!(model.peer.is_idle());
     }
 
     #[test]
     fn nothing_runs_before_the_handshake(steps in prop::collection::vec(step(), 0..20)) {
-        let mut world = World { peer: Peer::new(REQUESTS_OPEN_MAX), is_live: false, ..World::live() };
+        let mut model = PeerModel { peer: Peer::new(REQUESTS_OPEN_MAX), is_live: false, ..PeerModel::live() };
         for step in steps {
             if let Step::Request { .. } | Step::Notification { .. } | Step::Garbage(_) = step {
-                world.play(step);
+                model.play(step);
             }
         }
     }

@@ -13,7 +13,7 @@ fn ticket(welcome: &Value) -> Value {
     json!({"id": welcome["sessionId"], "token": welcome["metadata"]["session"]["token"]})
 }
 
-/// Comes back to a session; gives the new connection and the ticket for the next time.
+/// Resumes a session; returns the new connection and the ticket for the next time.
 async fn resume(url: &str, ticket: &Value, bindings: Value) -> (Wire, Value) {
     let (wire, welcome) = Wire::live_with(url, json!({"session": ticket, "bindings": bindings})).await;
     assert_eq!(welcome["metadata"]["session"]["resumed"], json!(true));
@@ -21,7 +21,7 @@ async fn resume(url: &str, ticket: &Value, bindings: Value) -> (Wire, Value) {
     (wire, next)
 }
 
-/// Nothing of the script waits for anybody, and nobody holds anything.
+/// Nothing of the script waits, and no reference is held.
 async fn assert_nothing_left(wire: &mut Wire) {
     let info = wire.info().await;
     for count in ["evalsQueued", "callsInFlight", "functionsHeld", "functionsImported"] {
@@ -46,14 +46,14 @@ async fn leaving_before_the_handshake_leaves_no_session() {
         if directory.len() == 1 {
             return;
         }
-        // A round trip gives the server time to notice.
+        // After a round trip the server has noticed.
         wire.value("await new Promise(r => setTimeout(r, 20))").await;
     }
     panic!("{} sessions are left", directory.len());
 }
 
 #[tokio::test]
-async fn an_eval_that_runs_when_its_client_leaves_runs_once_and_to_its_end() {
+async fn eval_of_a_lost_connection_runs_once_to_its_end() {
     let running = Running::with(Limits::default()).await;
     let (mut wire, welcome) = Wire::live_with(&running.url, json!({})).await;
     wire.value("globalThis.starts = 0; globalThis.ends = 0").await;
@@ -73,7 +73,7 @@ async fn an_eval_that_runs_when_its_client_leaves_runs_once_and_to_its_end() {
 }
 
 #[tokio::test]
-async fn functions_in_a_value_that_reached_nobody_are_held_by_nobody() {
+async fn functions_in_an_undelivered_value_are_released() {
     let running = Running::with(Limits::default()).await;
     let (mut wire, welcome) = Wire::live_with(&running.url, json!({})).await;
     wire.value("globalThis.over = false").await;
@@ -87,7 +87,7 @@ async fn functions_in_a_value_that_reached_nobody_are_held_by_nobody() {
 }
 
 #[tokio::test]
-async fn a_loop_that_runs_when_its_client_leaves_can_be_cancelled_by_the_next() {
+async fn loop_of_a_lost_connection_can_be_cancelled_by_the_next() {
     let running = Running::with(Limits { cpu_ms_max: 2_000, ..Limits::default() }).await;
     let (mut wire, welcome) = Wire::live_with(&running.url, json!({})).await;
     wire.value("1").await;
@@ -101,7 +101,7 @@ async fn a_loop_that_runs_when_its_client_leaves_can_be_cancelled_by_the_next() 
 }
 
 #[tokio::test]
-async fn a_call_to_a_client_that_left_fails_and_the_eval_goes_on() {
+async fn call_to_a_client_that_left_fails_and_the_eval_goes_on() {
     let running = Running::with(Limits::default()).await;
     let (mut wire, welcome) = Wire::live_with(&running.url, json!({"bindings": [{"name": "ask"}]})).await;
     let code = "globalThis.f = () => 1; globalThis.out = await ask({ f }).catch(e => e.name)";
@@ -118,7 +118,7 @@ async fn a_call_to_a_client_that_left_fails_and_the_eval_goes_on() {
 }
 
 #[tokio::test]
-async fn a_client_in_its_grace_answers_after_it_came_back() {
+async fn client_in_its_grace_answers_after_it_came_back() {
     let running = Running::with(Limits { client_grace_ms: 10_000, ..Limits::default() }).await;
     let bindings = json!([{"name": "ask"}]);
     let (mut wire, welcome) = Wire::live_with(&running.url, json!({"bindings": bindings})).await;
@@ -183,7 +183,7 @@ async fn entangled(url: &str) -> (Wire, Value) {
 }
 
 #[tokio::test]
-async fn a_reset_whose_connection_ends_with_it_leaves_nothing_of_the_old_context() {
+async fn reset_of_a_lost_connection_frees_the_old_context() {
     let running = Running::on_shards(1, Limits::default(), SessionSettings::default()).await;
     for round in 0..10 {
         let (mut wire, ticket) = entangled(&running.url).await;
@@ -207,7 +207,7 @@ async fn a_reset_whose_connection_ends_with_it_leaves_nothing_of_the_old_context
 }
 
 #[tokio::test]
-async fn a_session_that_ends_with_its_connection_leaves_nothing_of_its_context() {
+async fn session_that_ends_with_its_connection_frees_its_context() {
     let running = Running::on_shards(1, Limits::default(), SessionSettings::default()).await;
     for round in 0..10 {
         let (mut wire, ticket) = entangled(&running.url).await;

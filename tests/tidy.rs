@@ -1,11 +1,32 @@
 //! House rules that no other tool checks: the order of layers, sizes that stay readable, and plain English.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Longest source file. A newcomer should hold a file in mind; most are a third of this.
-const FILE_LINES_MAX: usize = 450;
+const FILE_LINES_MAX: usize = 400;
+
+/// Files that are longer, with their present length. They only shrink: a change that shortens one lowers its row, and
+/// removes it at [`FILE_LINES_MAX`].
+const LONG_FILES: &[(&str, usize)] = &[
+    ("bindings/a2a/machine.rs", 411),
+    ("bindings/a2a/sessions.rs", 417),
+    ("bindings/memory/client/replica.rs", 428),
+    ("bindings/memory/machine.rs", 403),
+    ("src/protocol/peer.rs", 415),
+    ("src/runtime/session/client_calls.rs", 435),
+    ("src/runtime/session/mod.rs", 417),
+    ("src/server/connection.rs", 401),
+    ("src/sessions/mod.rs", 423),
+];
+
+/// The name of a test is shorter than this, so that it can be read in a report and searched for.
+const TEST_NAME_CHARS_MAX: usize = 60;
+
+/// Tests whose names are longer. The count only goes down: a change that lowers it lowers it here too.
+const LONG_TEST_NAMES_LEFT: usize = 89;
 
 /// From the bottom up. A layer may name only layers of earlier rows, and not its neighbours in its own row.
 const LAYERS: &[&[&str]] = &[
@@ -156,25 +177,96 @@ fn only_the_runtime_names_quickjs() {
     }
 }
 
+fn all_sources() -> impl Iterator<Item = (PathBuf, String)> {
+    ["src", "bindings", "tests"].into_iter().flat_map(sources)
+}
+
 #[test]
-fn files_have_module_docs_and_a_readable_length() {
+fn files_have_module_docs() {
+    let missing: Vec<_> = all_sources().filter(|(_, text)| !text.starts_with("//!")).collect();
+    let paths: Vec<_> = missing.iter().map(|(path, _)| path.display().to_string()).collect();
+    assert!(paths.is_empty(), "without module docs:\n{}", paths.join("\n"));
+}
+
+#[test]
+fn files_have_a_readable_length() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let lengths: BTreeMap<String, usize> = all_sources()
+        .map(|(path, text)| (path.strip_prefix(root).unwrap().display().to_string(), text.lines().count()))
+        .collect();
     let mut wrong = Vec::new();
-    for (path, text) in sources("src").into_iter().chain(sources("bindings")).chain(sources("tests")) {
-        if !text.starts_with("//!") {
-            wrong.push(format!("{}: no module docs", path.display()));
+    for (path, lines) in &lengths {
+        let exception = LONG_FILES.iter().find(|(file, _)| file == path).map(|(_, lines)| *lines);
+        match exception {
+            None if *lines > FILE_LINES_MAX => {
+                wrong.push(format!("{path}: {lines} lines, expected at most {FILE_LINES_MAX}"));
+            }
+            Some(max) if *lines > max => {
+                wrong.push(format!("{path}: {lines} lines, expected at most its present {max}"));
+            }
+            Some(_) if *lines <= FILE_LINES_MAX => {
+                wrong.push(format!("{path}: remove its row of LONG_FILES"))
+            }
+            Some(max) if *lines < max => {
+                wrong.push(format!("{path}: {lines} lines, lower its row of LONG_FILES from {max}"));
+            }
+            Some(_) | None => {}
         }
-        let lines = text.lines().count();
-        if lines > FILE_LINES_MAX {
-            wrong.push(format!("{}: {lines} lines", path.display()));
+    }
+    for (file, _) in LONG_FILES {
+        if !lengths.contains_key(*file) {
+            wrong.push(format!("{file}: no such file, remove its row of LONG_FILES"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// The functions with a test attribute, also those inside of macros such as `proptest!`.
+fn test_names(text: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut is_test = false;
+    for line in text.lines().map(str::trim_start) {
+        is_test |= line.starts_with("#[test]") || line.starts_with("#[tokio::test");
+        let declaration = line.strip_prefix("async ").unwrap_or(line);
+        if is_test && let Some(rest) = declaration.strip_prefix("fn ") {
+            names.push(
+                rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap().to_owned(),
+            );
+            is_test = false;
+        }
+    }
+    names
+}
+
+#[test]
+fn test_names_are_found_behind_other_attributes() {
+    let text = "#[test]\n#[cfg(unix)]\nfn first() {}\nfn helper() {}\n  #[tokio::test(start_paused = true)]\n  async fn second() {}";
+    assert_eq!(test_names(text), ["first", "second"]);
+}
+
+#[test]
+fn test_names_are_short() {
+    let mut long = Vec::new();
+    for (path, text) in all_sources() {
+        let names = test_names(&text).into_iter().filter(|name| name.len() >= TEST_NAME_CHARS_MAX);
+        long.extend(names.map(|name| format!("{}: {name}", path.display())));
+    }
+    let (count, left) = (long.len(), LONG_TEST_NAMES_LEFT);
+    assert!(
+        count <= left,
+        "{count} names of tests have {TEST_NAME_CHARS_MAX} characters or more, {left} are left:\n{}",
+        long.join("\n")
+    );
+    assert!(
+        count == left,
+        "only {count} names of tests are too long: lower LONG_TEST_NAMES_LEFT from {left}"
+    );
+}
+
 #[test]
 fn nothing_is_unfinished_or_switched_off() {
     let mut wrong = Vec::new();
-    for (path, text) in sources("src").into_iter().chain(sources("bindings")).chain(sources("tests")) {
+    for (path, text) in all_sources() {
         if path.ends_with("tidy.rs") {
             continue;
         }

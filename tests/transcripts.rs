@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 const PLAYED_MAX: usize = 8;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_server_says_what_the_transcripts_say() {
+async fn server_says_what_the_transcripts_say() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
     let shared = Arc::new(Running::with(Limits::default()).await);
     let areas = std::fs::read_dir(&folder).unwrap().map(|area| area.unwrap().path());

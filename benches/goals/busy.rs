@@ -20,7 +20,7 @@ pub(crate) fn keep() -> Result<()> {
             })
         })
         .collect();
-    // Nobody connects, but whoever starts a role waits for its greeting.
+    // No client connects, but the parent process waits for the greeting.
     greet(([127, 0, 0, 1], 0).into());
     threads.into_iter().for_each(|thread| drop(thread.join()));
     Ok(())

@@ -1,7 +1,7 @@
 //! A load client: raw frames over a WebSocket, with as little of its own as can be.
 //!
 //! The project's client is not used, because its work would be measured along with the server's. Both a scomp server and
-//! an echo are spoken to through it, so that whatever it costs is on both sides of a ratio.
+//! an echo are measured through it, so that its cost is on both sides of a ratio.
 
 use anyhow::{Context as _, Result, bail};
 use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
@@ -83,7 +83,7 @@ impl Client {
         self.exchange(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"value":2}}}}"#).into()).await
     }
 
-    /// Makes a request and gives its result.
+    /// Makes a request and returns its result.
     async fn request(&mut self, method: &str, params: &Value) -> Result<Value> {
         let text = self.request_text(method, params);
         let answer = self.exchange(text.into()).await?;
@@ -136,7 +136,7 @@ impl Client {
             let mut next = Some(self.socket.next().await);
             while let Some(message) = next {
                 let message = message.context("the server closed the connection")??;
-                // A ping of a server that was idle while others had their turn is no answer.
+                // A ping of a server that was idle while others were measured is not an answer.
                 if let Message::Text(answer) = message {
                     check(&answer, expected)?;
                     received += 1;

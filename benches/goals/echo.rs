@@ -18,11 +18,11 @@ use crate::server::greet;
 /// What comes back, and when it is written to the socket.
 #[derive(Clone, Copy)]
 pub(crate) enum Echo {
-    /// The frame, at once.
+    /// The frame, immediately.
     Each,
     /// All frames that were ready together.
     Batched,
-    /// What the code in the frame evaluates to, at once.
+    /// What the code in the frame evaluates to, immediately.
     Evaluated,
 }
 
@@ -64,7 +64,7 @@ impl axum::serve::Listener for NoDelay {
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         let (stream, from) = axum::serve::Listener::accept(&mut self.0).await;
-        // A failure shows in the figures, and is none of the client's.
+        // A failure shows in the figures, and is not caused by the client.
         let _ = stream.set_nodelay(true);
         (stream, from)
     }

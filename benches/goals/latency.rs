@@ -19,7 +19,7 @@ const EXCHANGES_PER_ROUND: usize = 200;
 /// Well below the CPU limit of the loops.
 const LOOPS_WATCHED: Duration = Duration::from_millis(1_500);
 
-/// How long before somebody connects who comes alone: the server has done what the one before left to be done.
+/// Pause before a client connects alone: the server has finished the work that the client before caused.
 const COMES_ALONE: Duration = Duration::from_millis(20);
 
 /// How long the loops get to reach their pace.
@@ -94,7 +94,7 @@ async fn evals(session: &mut Client, count: usize, samples: &mut Samples) -> Res
     evals_of(session, ONE_PLUS_ONE, count, samples).await
 }
 
-/// Evals of a code that gives two.
+/// Evals of a code whose value is two.
 async fn evals_of(session: &mut Client, code: &str, count: usize, samples: &mut Samples) -> Result<()> {
     samples.start_round();
     for _ in 0..count {

@@ -1,4 +1,4 @@
-//! The performance goals, and everybody side by side: `benches/run`, or `--quick` for a tenth of the counts.
+//! The performance goals, and all contenders side by side: `benches/run`, or `--quick` for a tenth of the counts.
 //!
 //! Each goal is a ratio between the server and a floor: the least that the same machine needs for the same work without
 //! it. Both sides of a ratio are measured in turns within one run, because absolute times swing with the neighbours.
@@ -46,9 +46,9 @@ impl Scale {
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let role = arguments.iter().find_map(|argument| argument.strip_prefix(server::ROLE_FLAG));
-    let is_told = |flag: &str| arguments.iter().any(|argument| argument == flag);
+    let has_flag = |flag: &str| arguments.iter().any(|argument| argument == flag);
     match role {
-        None => measure(Scale { divisor: if is_told("--quick") { 10 } else { 1 } }, is_told("--write")),
+        None => measure(Scale { divisor: if has_flag("--quick") { 10 } else { 1 } }, has_flag("--write")),
         Some("echo-each") => echo::serve(Echo::Each),
         Some("echo-batched") => echo::serve(Echo::Batched),
         Some("echo-evaluated") => echo::serve(Echo::Evaluated),
@@ -56,12 +56,12 @@ fn main() -> Result<()> {
         Some(other) => match other.split_once('-') {
             Some(("contexts", count)) => memory::hold_bare_contexts(count.parse()?),
             Some(("scomp", idle)) => ours::serve(idle.parse()?),
-            Some(_) | None => bail!("no such role: {other}"),
+            Some(_) | None => bail!("unknown role: {other}"),
         },
     }
 }
 
-/// Runs every measurement, prints the tables, and writes the document if told to.
+/// Runs every measurement, prints the tables, and writes the document if `writes`.
 fn measure(scale: Scale, writes: bool) -> Result<()> {
     // One thread for the client, so that it takes one core at most.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

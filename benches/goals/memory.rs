@@ -17,7 +17,7 @@ use crate::{Scale, proc};
 const CONNECTION_BYTES: f64 = 8e3;
 
 /// Connections that are opened or closed at one time; more would only fill the queue of the listener.
-const AT_ONCE: usize = 32;
+const CONCURRENT_MAX: usize = 32;
 
 /// Sessions before the first look, so that every shard has had some.
 const WARM_UP_SESSIONS: usize = 16;
@@ -25,10 +25,10 @@ const WARM_UP_SESSIONS: usize = 16;
 /// How long the shards get to come to rest after them.
 const WARM_UP_REST: Duration = Duration::from_millis(500);
 
-/// How long a server gets to give memory back after its sessions are closed: it does so only every so often.
+/// How long a server may take to release memory after its sessions are closed: it does so only periodically.
 const TIDY_WAIT_MAX: Duration = Duration::from_secs(20);
 
-/// Memory of bare contexts, as the process that holds them tells it.
+/// Memory of bare contexts, as reported by the process that holds them.
 pub(crate) struct Bare {
     pub(crate) resident_each: f64,
     heap_each: f64,
@@ -39,7 +39,7 @@ pub(crate) async fn sessions(scale: Scale) -> Result<Vec<Row>> {
     let count = scale.of(1_000);
     let bare = bare_contexts(count)?;
     let server = Served::scomp()?;
-    // Whatever is made once, at the first use, is no cost of a session; nor are the worlds that every shard keeps ready.
+    // What is made once, at the first use, is not a cost of a session; nor are the spare contexts of every shard.
     close(open(&server, WARM_UP_SESSIONS).await?).await?;
     tokio::time::sleep(WARM_UP_REST).await;
     let before = resident(&server)?;
@@ -79,12 +79,12 @@ pub(crate) async fn sessions(scale: Scale) -> Result<Vec<Row>> {
 
 async fn open(server: &Served, count: usize) -> Result<Vec<Client>> {
     let opening = (0..count).map(|_| Client::open_session(server.address()));
-    stream::iter(opening).buffer_unordered(AT_ONCE).try_collect().await
+    stream::iter(opening).buffer_unordered(CONCURRENT_MAX).try_collect().await
 }
 
 async fn close(clients: Vec<Client>) -> Result<()> {
     let closing = clients.into_iter().map(Client::close_session);
-    stream::iter(closing).buffer_unordered(AT_ONCE).try_collect().await
+    stream::iter(closing).buffer_unordered(CONCURRENT_MAX).try_collect().await
 }
 
 fn resident(server: &Served) -> Result<f64> {
@@ -110,8 +110,8 @@ async fn heap_of(session: &mut Client) -> Result<f64> {
 
 /// Asks a process of its own, so that nothing else is in the figure.
 pub(crate) fn bare_contexts(count: usize) -> Result<Bare> {
-    let told = output_of_role(&format!("contexts-{count}"))?;
-    let (resident, heap) = told.trim().split_once(' ').with_context(|| format!("it said {told:?}"))?;
+    let output = output_of_role(&format!("contexts-{count}"))?;
+    let (resident, heap) = output.trim().split_once(' ').with_context(|| format!("it said {output:?}"))?;
     Ok(Bare { resident_each: resident.parse()?, heap_each: heap.parse()? })
 }
 

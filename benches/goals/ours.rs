@@ -38,7 +38,7 @@ async fn open(server: &Server) -> Result<PairEnd> {
     }
 }
 
-/// `lookup(n)`: ready at once, input and output validated.
+/// `lookup(n)`: ready immediately, input and output validated.
 fn package() -> Package {
     let declaration = Declaration {
         name: "lookup".to_owned(),

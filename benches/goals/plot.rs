@@ -1,7 +1,7 @@
 //! Plots as SVG, written by hand: bars for contenders side by side, lines for what grows.
 //!
 //! Colours come from a style that follows the reader's light or dark theme. Every bar and every line has its name and
-//! its figure beside it, so that no colour has to be told from another.
+//! its figure beside it, so that no colours have to be distinguished.
 
 use std::fmt::Write as _;
 

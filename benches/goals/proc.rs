@@ -30,12 +30,12 @@ pub(crate) fn resident_bytes(pid: u32) -> Result<u64> {
 /// On which cores a client and its servers run.
 ///
 /// Left alone, the scheduler puts both on one core or on two, and on a virtual machine that decides more than all else: a
-/// core that sleeps takes longer to wake than an echo takes in all. So a comparison says where everybody is.
+/// core that sleeps takes longer to wake than an echo takes in all. So a comparison pins every process.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Placement {
     /// The client on the first core, the servers on the others: as if they were on machines of their own.
     Apart,
-    /// Everybody on the first core.
+    /// All processes on the first core.
     Together,
     /// Wherever the scheduler likes.
     Anywhere,

@@ -1,4 +1,4 @@
-//! The results as a document: the goals, everybody side by side, and where a peer is faster.
+//! The results as a document: the goals, all contenders side by side, and where a peer is faster.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ pub(crate) fn text(environment: &str, goals: &[Row], cases: &[Case]) -> String {
     parts.join("\n\n") + "\n"
 }
 
-/// One table of everybody, also for the terminal.
+/// One table of all contenders, also for the terminal.
 pub(crate) fn side_by_side(cases: &[Case]) -> String {
     let mut rows = Vec::new();
     for group in Group::ALL {
@@ -61,7 +61,7 @@ pub(crate) fn side_by_side(cases: &[Case]) -> String {
     aligned(HEAD, rows)
 }
 
-/// The cases in which somebody who does the same work is noticeably better than ours.
+/// The cases in which a peer that does the same work is noticeably better.
 pub(crate) fn faster_peers(cases: &[Case]) -> String {
     let mut lines = Vec::new();
     for case in cases {

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result};
 
-/// How this program is told to be something else.
+/// The flag that starts this program in another role.
 pub(crate) const ROLE_FLAG: &str = "--role=";
 
 /// What a server says first; the address follows.

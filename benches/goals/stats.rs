@@ -1,4 +1,4 @@
-//! Samples of one quantity, and what is told of them.
+//! Samples of one quantity, and their statistics.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ impl Samples {
 }
 
 impl Figure {
-    /// A figure that is no statistic.
+    /// A figure that is not a statistic.
     pub(crate) fn exact(value: f64) -> Self {
         Self { value, quartiles: None }
     }

@@ -33,7 +33,7 @@ pub(crate) fn count(flag: &str, names: &[(&'static str, u64)]) -> Result<Vec<Cou
     let folder = std::env::temp_dir().join(format!("scomp-instructions-{}", std::process::id()));
     fs::create_dir_all(&folder)?;
     let counted = run(flag, &folder).and_then(|()| read(&folder, names));
-    // A folder that stays is in nobody's way.
+    // A folder that cannot be removed does no harm.
     let _ = fs::remove_dir_all(&folder);
     counted
 }

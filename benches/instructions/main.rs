@@ -1,7 +1,7 @@
 //! A guard against slower hot paths: how many instructions each of ten operations takes, against stored counts.
 //!
 //! `cargo test --bench instructions` measures the development build, as CI does; `cargo bench --bench instructions` the
-//! optimised one. `-- --store` puts the counts down as the new ones. Instructions are counted by callgrind, which needs no
+//! optimised one. `-- --store` stores the counts as the new ones. Instructions are counted by callgrind, which needs no
 //! quiet machine: eight runs of the development build, on a busy one, differed by less than 0.4 %. The program starts
 //! itself again under callgrind and does each operation between two marks, all on one thread. Needs `valgrind`.
 
@@ -16,13 +16,13 @@ mod shard;
 use anyhow::Result;
 use scomp::server::Server;
 
-/// How this program is told that it runs under callgrind.
+/// The flag with which this program starts itself under callgrind.
 const WORK_FLAG: &str = "--work";
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let is_told = |flag: &str| arguments.iter().any(|argument| argument == flag);
-    if is_told(WORK_FLAG) {
+    let has_flag = |flag: &str| arguments.iter().any(|argument| argument == flag);
+    if has_flag(WORK_FLAG) {
         return work();
     }
     if !callgrind::is_there() {
@@ -30,7 +30,7 @@ fn main() -> Result<()> {
         return Ok(());
     }
     let counts = callgrind::count(WORK_FLAG, &operations::NAMES)?;
-    if is_told("--store") { compare::store(&counts) } else { compare::with_stored(&counts) }
+    if has_flag("--store") { compare::store(&counts) } else { compare::with_stored(&counts) }
 }
 
 /// All operations, on a server's only shard.

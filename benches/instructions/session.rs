@@ -29,7 +29,7 @@ struct Invoke<'a> {
 }
 
 impl Session {
-    /// Opens one; `orders` gives this value.
+    /// Opens a session; `orders` returns this value.
     pub(crate) async fn open(server: Server, orders: &Value) -> Result<Self> {
         let end = server.connect();
         let mut session = Self { server, end, orders: orders.to_string(), last_id: 0 };
@@ -64,7 +64,7 @@ impl Session {
     }
 }
 
-/// Sends a request, serves the calls that come before its answer, and gives the answer.
+/// Sends a request, serves the calls that come before its answer, and returns the answer.
 async fn exchange(end: &mut PairEnd, text: String, orders: &str) -> Result<String> {
     end.send(Outgoing::Text(text)).await?;
     loop {

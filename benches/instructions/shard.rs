@@ -16,7 +16,7 @@ where
 {
     let (done_tx, done_rx) = oneshot::channel();
     let mut begin = Some(move || {
-        // Nobody waits any more only if this program ends.
+        // The receiver is gone only if this program ends.
         tokio::task::spawn_local(async move { drop(done_tx.send(errand().await)) });
     });
     // A transport is read on the shard, so what looks at its frames runs there: the only frame begins the errand.

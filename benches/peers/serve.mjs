@@ -4,11 +4,11 @@
 //     deno run -A serve.mjs node-vm    the same server on Deno, with Deno's own WebSockets
 //
 // Everything but the engine is the same for all peers, and as lean as it can be: no schemas, no limits but the time of
-// an eval, no state machine. What an engine does is in engines/<name>.mjs, whose `open` gives a session.
+// an eval, no state machine. What an engine does is in engines/<name>.mjs, whose `open` returns a session.
 
 const { open } = await import(`./engines/${(globalThis.Deno ? Deno.args : process.argv.slice(2))[0]}.mjs`);
 
-/** The one binding of the host, ready at once. */
+/** The one binding of the host, ready immediately. */
 const lookup = (n) => ({ id: n, total: n * 2 });
 
 /** One connection, whatever carries its texts. */

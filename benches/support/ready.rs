@@ -1,4 +1,4 @@
-//! `ready(n)`: a binding that has its answer at once, checked by schemas both ways. For whoever measures such a call.
+//! `ready(n)`: a binding that answers immediately, checked by schemas both ways, for benchmarks of such a call.
 
 use scomp::binding::{BindingLimits, Call, typed};
 use scomp::package::Package;
@@ -10,7 +10,7 @@ pub(crate) fn package() -> Package {
     let integer = json!({"type": "integer"});
     let declaration = Declaration {
         name: "ready".to_owned(),
-        description: Some("Gives back what it gets.".to_owned()),
+        description: Some("Returns its input.".to_owned()),
         input: Some(integer.clone()),
         output: Some(integer),
         effects: Vec::new(),

@@ -1,8 +1,7 @@
-//! The error codes of the protocol, and a refusal: a code with the words for people.
+//! The error codes of the protocol, and an error with a code and a message.
 //!
-//! Codes and names are those of the protocol's own table; the frame that carries them is made in `wire.rs`.
+//! Codes and names are those of the protocol's table; `wire.rs` builds the frame that carries them.
 
-/// Why the gateway says no.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ErrorCode {
     ConnectionRefused,
@@ -29,7 +28,6 @@ pub(crate) enum ErrorCode {
 }
 
 impl ErrorCode {
-    /// All of them.
     const ALL: [Self; 21] = [
         Self::ConnectionRefused,
         Self::ConnectionTimeout,
@@ -54,12 +52,11 @@ impl ErrorCode {
         Self::PermissionDenied,
     ];
 
-    /// The number of the error of that name.
     pub(crate) fn number_of(name: &str) -> Option<u16> {
         Self::ALL.into_iter().map(Self::parts).find(|(_, known)| *known == name).map(|(number, _)| number)
     }
 
-    /// Its number and its name on the wire.
+    /// Returns the number and the name on the wire.
     pub(crate) fn parts(self) -> (u16, &'static str) {
         match self {
             Self::ConnectionRefused => (1001, "CONNECTION_REFUSED"),
@@ -86,36 +83,36 @@ impl ErrorCode {
         }
     }
 
-    /// Its name on the wire.
+    /// Returns the name on the wire.
     pub(crate) fn name(self) -> &'static str {
         self.parts().1
     }
 }
 
-/// A frame that is not acted upon.
+/// An error that the gateway sends to a client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub(crate) struct Refusal {
+pub(crate) struct GatewayError {
     pub(crate) code: ErrorCode,
     pub(crate) message: String,
 }
 
-impl Refusal {
+impl GatewayError {
     pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
 
-    /// A field that must be there is not.
+    /// A required field is absent.
     pub(crate) fn missing(field: &str) -> Self {
         Self::new(ErrorCode::MissingField, format!("{field} is missing"))
     }
 
-    /// A field is there with another type.
-    pub(crate) fn mistyped(field: &str, expected: &str) -> Self {
+    /// A field has the wrong JSON type.
+    pub(crate) fn wrong_type(field: &str, expected: &str) -> Self {
         Self::new(ErrorCode::InvalidType, format!("{field}: expected {expected}"))
     }
 
-    /// A field has the right type and a value that means nothing.
+    /// A field has the right type and an invalid value.
     pub(crate) fn invalid(field: &str, expected: &str) -> Self {
         Self::new(ErrorCode::InvalidContent, format!("{field}: expected {expected}"))
     }

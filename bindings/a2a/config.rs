@@ -1,4 +1,4 @@
-//! What an operator writes: the gateway's own settings, and the gateways elsewhere.
+//! The configuration of the package: the gateway of this server, and the remote gateways.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -8,37 +8,36 @@ use serde_json::Value;
 
 use super::auth::Token;
 use super::machine::Settings;
-use super::rate::Rate;
+use super::rate_limit::Rate;
 use super::registry::{AGENTS_DEFAULT, AGENTS_MAX, WORKSPACES_DEFAULT};
 use super::sessions::Durability;
-use super::triad::{DELIBERATION_MS_DEFAULT, Rules};
+use super::triad::{DELIBERATION_MS_DEFAULT, TriadRules};
 use super::wire::is_agent_name;
 
-/// Longest message unless the configuration says otherwise: what the real gateway reads.
+/// Default length of the longest message: that of the OpenClaw gateway.
 const MESSAGE_BYTES_DEFAULT: usize = 1 << 20;
 
-/// Clients at once unless the configuration says otherwise.
+/// Default number of concurrent clients.
 const CLIENTS_DEFAULT: usize = 1024;
 
-/// How long a client may take to show its token: the connection timeout of the specification.
+/// Default time for a client to present its token: the connection timeout of the specification.
 const AUTH_MS_DEFAULT: u64 = 30_000;
 
-/// Who decides.
 const TRIAD_DEFAULT: [&str; 3] = ["alpha", "beta", "charlie"];
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Config {
-    /// Where sessions are kept; starts at the declaration.
+    /// The folder of the sessions, relative to the declaration.
     #[serde(default = "state_default")]
     pub(crate) state: String,
     token: Option<String>,
-    /// A port of its own.
+    /// An additional address to listen on.
     pub(crate) listen: Option<String>,
     #[serde(default)]
     agents: Vec<AgentConfig>,
     workspaces: Option<String>,
-    /// Whether names and sessions belong to all principals together.
+    /// Whether all principals share names and sessions.
     #[serde(default)]
     pub(crate) shared: bool,
     #[serde(default)]
@@ -66,7 +65,7 @@ fn state_default() -> String {
 struct AgentConfig {
     name: String,
     role: String,
-    /// The principal that the name and its sessions belong to.
+    /// The principal that owns the name and its sessions.
     owner: Option<String>,
 }
 
@@ -79,7 +78,7 @@ struct TriadConfig {
     decides_early: bool,
 }
 
-/// A gateway elsewhere.
+/// A remote gateway.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct GatewayConfig {
@@ -89,21 +88,21 @@ pub(crate) struct GatewayConfig {
 }
 
 impl Config {
-    /// Reads a checked configuration.
+    /// Reads a configuration that matches the schema, and checks what the schema cannot.
     pub(crate) fn read(config: &Value) -> Result<Self, String> {
         let config = Self::deserialize(config).map_err(|error| error.to_string())?;
         let agents = config.agents.iter().map(|agent| &agent.name);
         let members = config.triad.members.iter().flatten();
         if let Some(name) = agents.chain(members).find(|name| !is_agent_name(name)) {
-            return Err(format!("{name:?} cannot be the name of an agent"));
+            return Err(format!("invalid agent name {name:?}"));
         }
         if config.agents.len() > AGENTS_MAX {
-            return Err(format!("a gateway has at most {AGENTS_MAX} agents"));
+            return Err(format!("agents: expected at most {AGENTS_MAX}"));
         }
         Ok(config)
     }
 
-    /// Whether clients must show a token of the gateway's own.
+    /// Returns whether the gateway checks tokens of its own.
     pub(crate) fn has_token(&self) -> bool {
         self.token.is_some()
     }
@@ -112,7 +111,6 @@ impl Config {
         self.message_bytes_max.unwrap_or(MESSAGE_BYTES_DEFAULT)
     }
 
-    /// The folder of the sessions.
     pub(crate) fn state_folder(&self, folder: &Path) -> std::path::PathBuf {
         folder.join(&self.state)
     }
@@ -122,8 +120,8 @@ impl Config {
         owned.collect()
     }
 
-    /// What the machine needs of it.
-    pub(crate) fn settings(&self) -> Settings {
+    /// Returns the settings of the machine, with defaults filled in.
+    pub(crate) fn to_settings(&self) -> Settings {
         let rate = Rate::default();
         let default_agents =
             || AGENTS_DEFAULT.map(|(name, role)| (name.to_owned(), role.to_owned())).to_vec();
@@ -138,7 +136,7 @@ impl Config {
                 per_second: self.messages_per_second.unwrap_or(rate.per_second),
                 burst: self.messages_burst.unwrap_or(rate.burst),
             },
-            triad: Rules {
+            triad: TriadRules {
                 members: self
                     .triad
                     .members
@@ -162,19 +160,19 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_twelve_agents_and_the_triad_are_there_by_default() {
-        let settings = Config::read(&json!({})).unwrap().settings();
+    fn default_config_has_twelve_agents_and_the_triad() {
+        let settings = Config::read(&json!({})).unwrap().to_settings();
         assert_eq!(settings.agents.len(), 12);
         assert_eq!(settings.triad.members, TRIAD_DEFAULT);
         assert!(settings.token.is_none());
     }
 
     #[test]
-    fn names_that_are_no_names_are_reported() {
-        let wrong =
+    fn invalid_agent_names_are_reported() {
+        let invalid =
             [json!({"agents": [{"name": "../x", "role": "r"}]}), json!({"triad": {"members": ["gateway"]}})];
-        for config in wrong {
-            assert!(Config::read(&config).unwrap_err().contains("cannot be the name"), "{config}");
+        for config in invalid {
+            assert!(Config::read(&config).unwrap_err().contains("invalid agent name"), "{config}");
         }
     }
 }

@@ -1,25 +1,27 @@
-//! Who waits for which answer: a queue for each pair of agent connection and correlation id.
+//! The requesters that wait for replies: a queue per agent connection and correlation id.
 //!
-//! A queue and not a map with unique keys, because the reference client takes its ids from a clock of milliseconds and
-//! so uses some twice. An answer that names what it answers is matched by that; any other goes to whoever waits longest.
+//! A queue, because the reference client derives its ids from a millisecond clock and so may reuse
+//! one. A reply that names its message (`parentId`) is matched by that; any other goes to the
+//! oldest waiter.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::ConnectionId;
 
-/// Answers that one agent connection may owe; one more request gets 3003. An agent that owes this many does not answer.
-pub(crate) const ANSWERS_OWED_MAX: usize = 1024;
+/// Replies that may be pending at one agent connection; one more request gets 3003. An agent with
+/// that many pending does not reply.
+pub(crate) const REPLIES_PER_AGENT_MAX: usize = 1024;
 
-/// How long an answer is waited for unless the message lives shorter. Then whoever asked gets 3004.
-pub(crate) const ANSWER_MS_MAX: u64 = 10 * 60 * 1000;
+/// Longest wait for a reply; the `ttl` of the message may be shorter. Then the requester gets 3004.
+pub(crate) const REPLY_MS_MAX: u64 = 10 * 60 * 1000;
 
-/// Somebody who waits.
+/// A requester that waits for the reply to one message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Waiting {
+pub(crate) struct ReplyWaiter {
     pub(crate) requester: ConnectionId,
-    /// What the message called its sender.
+    /// The sender in `from` of the message, to which the reply is addressed.
     pub(crate) sender: String,
-    /// Whom it was for.
+    /// The agent that must reply.
     pub(crate) agent: String,
     pub(crate) message_id: String,
     pub(crate) session_id: Option<String>,
@@ -27,48 +29,50 @@ pub(crate) struct Waiting {
     pub(crate) expires_ms: u64,
 }
 
-/// Whom an answer is addressed to.
+/// The receiver that a reply names.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Address<'a> {
+pub(crate) struct ReplyAddress<'a> {
     pub(crate) name: &'a str,
-    /// Who bears that name now, if anybody does.
-    pub(crate) holder: Option<ConnectionId>,
+    /// The connection that has that name now.
+    pub(crate) connection: Option<ConnectionId>,
 }
 
-/// All who wait.
+/// The waiters by agent connection and correlation id.
 #[derive(Debug, Default)]
 pub(crate) struct Correlations {
-    owed: HashMap<ConnectionId, HashMap<String, VecDeque<Waiting>>>,
+    waiters: HashMap<ConnectionId, HashMap<String, VecDeque<ReplyWaiter>>>,
 }
 
 impl Correlations {
-    /// Whether an agent may be asked one more question.
+    /// Returns whether one more reply may be pending at a connection.
     pub(crate) fn has_room(&self, at: ConnectionId) -> bool {
-        let owed: usize = self.owed.get(&at).map_or(0, |queues| queues.values().map(VecDeque::len).sum());
-        owed < ANSWERS_OWED_MAX
+        let pending: usize =
+            self.waiters.get(&at).map_or(0, |queues| queues.values().map(VecDeque::len).sum());
+        pending < REPLIES_PER_AGENT_MAX
     }
 
-    /// The agent at a connection was asked.
-    pub(crate) fn open(&mut self, at: ConnectionId, waiting: Waiting) {
-        let queues = self.owed.entry(at).or_default();
-        queues.entry(waiting.correlation_id.clone()).or_default().push_back(waiting);
+    pub(crate) fn add(&mut self, at: ConnectionId, waiter: ReplyWaiter) {
+        let queues = self.waiters.entry(at).or_default();
+        queues.entry(waiter.correlation_id.clone()).or_default().push_back(waiter);
     }
 
-    /// It answers: who gets it? `parent` is the message that the answer names, `to` whom it is addressed to. An
-    /// address that fits nobody who waits is no answer at all, nor is one that is somebody else's by now.
-    pub(crate) fn settle(
+    /// Removes and returns the waiter for a reply from connection `at`. `parent` is the message
+    /// that the reply names, `to` its receiver. A receiver that matches no waiter, or whose name
+    /// another connection has taken since, means that the frame is not a reply.
+    pub(crate) fn take(
         &mut self,
         at: ConnectionId,
         correlation_id: &str,
         parent: Option<&str>,
-        to: Option<Address<'_>>,
-    ) -> Option<Waiting> {
-        let queues = self.owed.get_mut(&at)?;
+        to: Option<ReplyAddress<'_>>,
+    ) -> Option<ReplyWaiter> {
+        let queues = self.waiters.get_mut(&at)?;
         let queue = queues.get_mut(correlation_id)?;
-        let by_parent = parent.and_then(|id| queue.iter().position(|waiting| waiting.message_id == id));
+        let by_parent = parent.and_then(|id| queue.iter().position(|waiter| waiter.message_id == id));
         let by_address = || match to {
-            Some(to) => queue.iter().position(|waiting| {
-                waiting.sender == to.name && to.holder.is_none_or(|holder| holder == waiting.requester)
+            Some(to) => queue.iter().position(|waiter| {
+                waiter.sender == to.name
+                    && to.connection.is_none_or(|connection| connection == waiter.requester)
             }),
             None => Some(0),
         };
@@ -77,37 +81,38 @@ impl Correlations {
             queues.remove(correlation_id);
         }
         if queues.is_empty() {
-            self.owed.remove(&at);
+            self.waiters.remove(&at);
         }
         Some(found)
     }
 
-    /// The agent no longer answers at that connection: everybody who waits for it there.
-    pub(crate) fn abandon(&mut self, at: ConnectionId, agent: &str) -> Vec<Waiting> {
-        self.take(|here, waiting| here == at && waiting.agent == agent)
+    /// Removes and returns the waiters for an agent that has left a connection.
+    pub(crate) fn take_for_agent(&mut self, at: ConnectionId, agent: &str) -> Vec<ReplyWaiter> {
+        self.take_matching(|here, waiter| here == at && waiter.agent == agent)
     }
 
-    /// Nobody is there any more to be answered.
-    pub(crate) fn forget(&mut self, requester: ConnectionId) {
-        self.take(|_, waiting| waiting.requester == requester);
+    /// Removes the waiters of a requester that has disconnected.
+    pub(crate) fn remove_requester(&mut self, requester: ConnectionId) {
+        self.take_matching(|_, waiter| waiter.requester == requester);
     }
 
-    /// Everybody who waited long enough.
-    pub(crate) fn expire(&mut self, now_ms: u64) -> Vec<Waiting> {
-        self.take(|_, waiting| waiting.expires_ms <= now_ms)
+    pub(crate) fn take_expired(&mut self, now_ms: u64) -> Vec<ReplyWaiter> {
+        self.take_matching(|_, waiter| waiter.expires_ms <= now_ms)
     }
 
-    /// Whether anybody waits.
     pub(crate) fn is_empty(&self) -> bool {
-        self.owed.is_empty()
+        self.waiters.is_empty()
     }
 
-    fn take(&mut self, mut wanted: impl FnMut(ConnectionId, &Waiting) -> bool) -> Vec<Waiting> {
+    fn take_matching(
+        &mut self,
+        mut is_match: impl FnMut(ConnectionId, &ReplyWaiter) -> bool,
+    ) -> Vec<ReplyWaiter> {
         let mut taken = Vec::new();
-        self.owed.retain(|at, queues| {
+        self.waiters.retain(|at, queues| {
             queues.retain(|_, queue| {
                 let (out, rest): (VecDeque<_>, VecDeque<_>) =
-                    queue.drain(..).partition(|waiting| wanted(*at, waiting));
+                    queue.drain(..).partition(|waiter| is_match(*at, waiter));
                 *queue = rest;
                 taken.extend(out);
                 !queue.is_empty()

@@ -1,24 +1,25 @@
-//! Between this protocol's frames and the messages of FIPA ACL, after the table of the specification.
+//! Translates frames to FIPA ACL messages and back, by the table of the specification.
 //!
-//! What the table leaves open is an `inform` one way and a `message` the other, as in the specification's adapter.
+//! What the table leaves open becomes an `inform` or a `message`, as in the specification's
+//! adapter.
 
 use serde_json::{Map, Value, json};
 
-use super::codes::Refusal;
-use super::wire::{Type, text};
+use super::codes::GatewayError;
+use super::replies::message_content;
+use super::wire::{FrameType, optional_string};
 
-/// What an ACL message says of its content.
+/// The `language` of ACL messages.
 const LANGUAGE: &str = "json";
 
-/// The vocabulary of the content.
+/// The `ontology` of ACL messages.
 const ONTOLOGY: &str = "heretek-v1";
 
-/// Translates a frame.
-pub(crate) fn to_fipa(frame: &Map<String, Value>) -> Result<Value, Refusal> {
-    let name = text(frame, "type")?.ok_or_else(|| Refusal::missing("type"))?;
+pub(crate) fn to_fipa(frame: &Map<String, Value>) -> Result<Value, GatewayError> {
+    let name = optional_string(frame, "type")?.ok_or_else(|| GatewayError::missing("type"))?;
     let content = frame.get("content").cloned().unwrap_or(Value::Null);
     let mut acl = json!({
-        "performative": performative(Type::of(&name), &content),
+        "performative": performative_of(FrameType::from_name(&name), &content),
         "sender": frame.get("from"),
         "receiver": frame.get("agent"),
         "content": content,
@@ -39,37 +40,38 @@ pub(crate) fn to_fipa(frame: &Map<String, Value>) -> Result<Value, Refusal> {
     Ok(acl)
 }
 
-fn performative(kind: Option<Type>, content: &Value) -> &'static str {
+fn performative_of(kind: Option<FrameType>, content: &Value) -> &'static str {
     match kind {
-        Some(Type::Request) => "request",
-        Some(Type::Proposal) => "propose",
-        Some(Type::Response | Type::Vote) => match content["vote"].as_str() {
+        Some(FrameType::Request) => "request",
+        Some(FrameType::Proposal) => "propose",
+        Some(FrameType::Response | FrameType::Vote) => match content["vote"].as_str() {
             Some("approve") => "agree",
             Some("reject") => "refuse",
             _ => "inform",
         },
-        Some(Type::Decision) if content["result"] == "rejected" => "reject-proposal",
-        Some(Type::Decision) => "accept-proposal",
+        Some(FrameType::Decision) if content["result"] == "rejected" => "reject-proposal",
+        Some(FrameType::Decision) => "accept-proposal",
         _ => "inform",
     }
 }
 
-/// Translates an ACL message. What its content lacks to be that of the frame's type is put there.
-pub(crate) fn from_fipa(acl: &Map<String, Value>, now_ms: u64) -> Result<Value, Refusal> {
-    let performative = text(acl, "performative")?.ok_or_else(|| Refusal::missing("performative"))?;
+/// Translates an ACL message, and adds the fields that the content of the frame type requires.
+pub(crate) fn from_fipa(acl: &Map<String, Value>, now_ms: u64) -> Result<Value, GatewayError> {
+    let performative =
+        optional_string(acl, "performative")?.ok_or_else(|| GatewayError::missing("performative"))?;
     let given = acl.get("content").cloned().unwrap_or(Value::Null);
     let (kind, content) = match performative.as_str() {
-        "request" => (Type::Request, with(given, "service", "request")),
-        "propose" => (Type::Proposal, with(given, "proposal", "propose")),
-        "agree" => (Type::Response, ruled(given, "vote", "approve")),
-        "refuse" => (Type::Response, ruled(given, "vote", "reject")),
-        "accept-proposal" => (Type::Decision, ruled(given, "result", "approved")),
-        "reject-proposal" => (Type::Decision, ruled(given, "result", "rejected")),
-        _ => (Type::Message, spoken(given)),
+        "request" => (FrameType::Request, with_field(given, "service", "request")),
+        "propose" => (FrameType::Proposal, with_field(given, "proposal", "propose")),
+        "agree" => (FrameType::Response, with_verdict(given, "vote", "approve")),
+        "refuse" => (FrameType::Response, with_verdict(given, "vote", "reject")),
+        "accept-proposal" => (FrameType::Decision, with_verdict(given, "result", "approved")),
+        "reject-proposal" => (FrameType::Decision, with_verdict(given, "result", "rejected")),
+        _ => (FrameType::Message, message_content(given, "agent")),
     };
     let mut frame = json!({"type": kind.name(), "content": content, "timestamp": now_ms});
     for (theirs, ours) in [("sender", "from"), ("receiver", "agent")] {
-        if let Some(name) = text(acl, theirs)? {
+        if let Some(name) = optional_string(acl, theirs)? {
             frame[ours] = json!(name);
         }
     }
@@ -77,7 +79,7 @@ pub(crate) fn from_fipa(acl: &Map<String, Value>, now_ms: u64) -> Result<Value, 
     for (theirs, ours) in
         [("conversationId", "threadId"), ("replyWith", "correlationId"), ("inReplyTo", "parentId")]
     {
-        if let Some(id) = text(acl, theirs)? {
+        if let Some(id) = optional_string(acl, theirs)? {
             metadata.insert(ours.to_owned(), json!(id));
         }
     }
@@ -87,20 +89,21 @@ pub(crate) fn from_fipa(acl: &Map<String, Value>, now_ms: u64) -> Result<Value, 
     Ok(frame)
 }
 
-/// An object with a field that names the matter; anything else becomes that field.
-fn with(content: Value, field: &str, otherwise: &str) -> Value {
+/// Ensures an object with that field: a string becomes the field, other values get `default` in it.
+fn with_field(content: Value, field: &str, default: &str) -> Value {
     match content {
         Value::Object(mut content) => {
-            content.entry(field).or_insert_with(|| json!(otherwise));
+            content.entry(field).or_insert_with(|| json!(default));
             Value::Object(content)
         }
-        Value::String(matter) => json!({field: matter}),
-        other => json!({field: otherwise, "content": other}),
+        Value::String(text) => json!({field: text}),
+        other => json!({field: default, "content": other}),
     }
 }
 
-/// An object with the verdict that the performative stands for, and with a result, which answers must have.
-fn ruled(content: Value, field: &str, verdict: &str) -> Value {
+/// Ensures an object with the verdict of the performative, and with the `result` that replies
+/// require.
+fn with_verdict(content: Value, field: &str, verdict: &str) -> Value {
     let mut content = match content {
         Value::Object(content) => content,
         Value::Null => Map::new(),
@@ -109,18 +112,6 @@ fn ruled(content: Value, field: &str, verdict: &str) -> Value {
     content.insert(field.to_owned(), json!(verdict));
     content.entry("result").or_insert_with(|| json!(verdict));
     Value::Object(content)
-}
-
-/// What an agent says, as a message has it.
-fn spoken(content: Value) -> Value {
-    let is_spoken = content.get("role").is_some_and(Value::is_string) && content.get("content").is_some();
-    match content {
-        content if is_spoken => content,
-        content @ (Value::String(_) | Value::Object(_) | Value::Array(_)) => {
-            json!({"role": "agent", "content": content})
-        }
-        other => json!({"role": "agent", "content": other.to_string()}),
-    }
 }
 
 #[cfg(test)]
@@ -139,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_holds_both_ways() {
+    fn table_is_followed_in_both_directions() {
         let table = [
             ("inform", "message", json!({"role": "agent", "content": "x"})),
             ("request", "request", json!({"service": "build"})),
@@ -165,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_table_leaves_open_has_a_default() {
+    fn untabled_types_have_defaults() {
         assert_eq!(acl(json!({"type": "event", "content": {}}))["performative"], "inform");
         assert_eq!(acl(json!({"type": "response", "content": {"result": 1}}))["performative"], "inform");
         assert_eq!(acl(json!({"type": "vote", "content": {"vote": "reject"}}))["performative"], "refuse");
@@ -173,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_and_correlations_are_carried_over() {
+    fn threads_and_correlations_are_preserved() {
         let metadata = json!({"threadId": "t", "correlationId": "c", "parentId": "p"});
         let theirs = acl(
             json!({"type": "message", "content": {"role": "user", "content": "x"}, "metadata": metadata}),
@@ -183,17 +174,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused() {
+    fn invalid_messages_are_rejected() {
         assert!(to_fipa(&Map::new()).is_err());
         assert!(from_fipa(&Map::new(), 0).is_err());
-        let wrong = json!({"performative": "inform", "sender": 5});
-        assert!(from_fipa(wrong.as_object().unwrap(), 0).is_err());
+        let invalid = json!({"performative": "inform", "sender": 5});
+        assert!(from_fipa(invalid.as_object().unwrap(), 0).is_err());
     }
 
     proptest! {
-        /// Whatever a FIPA agent says, what comes out is a frame that a gateway takes, or one that only it may send.
+        /// Every translation is a frame that a gateway accepts, or of a type that only a gateway
+        /// may send.
         #[test]
-        fn every_translation_is_a_proper_frame(which in 0..8_usize, form in 0..4_usize, word in "[a-z]{0,8}") {
+        fn every_translation_is_a_valid_frame(which in 0..8_usize, form in 0..4_usize, word in "[a-z]{0,8}") {
             let performatives = [
                 "inform", "request", "agree", "refuse", "propose", "accept-proposal", "reject-proposal", "cfp",
             ];
@@ -202,7 +194,7 @@ mod tests {
             let envelope = Envelope::decode(&frame.to_string()).unwrap();
             match Body::decode(&envelope) {
                 Ok(_) => {}
-                Err(refusal) => prop_assert_eq!(refusal.code.name(), "PERMISSION_DENIED"),
+                Err(error) => prop_assert_eq!(error.code.name(), "PERMISSION_DENIED"),
             }
         }
     }

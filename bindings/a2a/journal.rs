@@ -1,7 +1,8 @@
-//! One JSONL file that we append to: opened once, locked against other processes, its last line repaired.
+//! An append-only JSONL file: locked against other processes, with its last line repaired when it
+//! is opened.
 //!
-//! An entry goes out in one write that ends with the line break, so a crash can tear only the last line, and a line
-//! without its break was never acknowledged. Any other line that is no entry was damaged by somebody else.
+//! An entry is one write that ends with the line break, so a crash can tear only the last line,
+//! which was never acknowledged. Any other invalid line is damage from outside.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -12,11 +13,10 @@ use serde_json::Value;
 
 use super::sessions::SessionError;
 
-/// Longest file of one workspace, in bytes. It is read as a whole and answered in one frame; one that is full takes
-/// no more until sessions are archived or deleted.
+/// Longest file of one workspace, in bytes. It is read as a whole and sent in one frame. A full
+/// file accepts no entry until sessions are archived or deleted.
 pub(crate) const JOURNAL_BYTES_MAX: u64 = 32 << 20;
 
-/// An open file.
 #[derive(Debug)]
 pub(crate) struct Journal {
     path: PathBuf,
@@ -26,10 +26,10 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Opens the file, which may not be there yet, and looks through it.
+    /// Opens or creates the file, locks it, and checks every line.
     pub(crate) fn open(path: &Path, bytes_max: u64) -> Result<Self, SessionError> {
-        // The mark of another process, whether or not that process knows of locks.
-        if is_marked(path) {
+        // Programs that do not lock files mark theirs with a lock file.
+        if has_lock_file(path) {
             return Err(SessionError::Locked);
         }
         if let Some(folder) = path.parent() {
@@ -46,24 +46,24 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Whether this still is the file at its path, as we left it, and nobody else has marked it as theirs.
+    /// Returns whether the path still leads to this file, unchanged by and not locked for another
+    /// process.
     pub(crate) fn is_current(&self) -> bool {
-        let same = |ours: &fs::Metadata, there: &fs::Metadata| {
+        let is_same = |ours: &fs::Metadata, there: &fs::Metadata| {
             ours.ino() == there.ino() && ours.dev() == there.dev() && there.len() == self.bytes
         };
         let there = fs::metadata(&self.path).and_then(|there| Ok((self.file.metadata()?, there)));
-        there.is_ok_and(|(ours, there)| same(&ours, &there)) && !is_marked(&self.path)
+        there.is_ok_and(|(ours, there)| is_same(&ours, &there)) && !has_lock_file(&self.path)
     }
 
-    /// Adds a line.
     pub(crate) fn append(&mut self, entry: &Value) -> Result<(), SessionError> {
-        let line = line_of(entry);
+        let line = to_line(entry);
         let bytes = self.bytes + line.len() as u64;
         if bytes > self.bytes_max {
             return Err(SessionError::Full);
         }
         if let Err(error) = self.file.write_all(line.as_bytes()) {
-            // Half a line must not stand before the next one.
+            // A partial line must not precede the next one.
             let _ = self.file.set_len(self.bytes);
             return Err(error.into());
         }
@@ -71,20 +71,18 @@ impl Journal {
         Ok(())
     }
 
-    /// Every entry, in order.
+    /// Reads every entry, in order.
     pub(crate) fn entries(&mut self) -> Result<Vec<Value>, SessionError> {
         parse(&self.read()?)
     }
 
-    /// Puts other entries in the place of all: written beside, then moved over, so that a crash leaves the one or the
-    /// other.
+    /// Replaces all entries atomically: a crash leaves the old file or the new one.
     pub(crate) fn replace(&mut self, entries: &[Value]) -> Result<(), SessionError> {
-        write_new(&self.path, entries)?;
+        replace_file(&self.path, entries)?;
         *self = Self::open(&self.path, self.bytes_max)?;
         Ok(())
     }
 
-    /// Makes the disk keep what was written.
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }
@@ -92,12 +90,12 @@ impl Journal {
     fn read(&mut self) -> Result<Vec<u8>, SessionError> {
         self.file.seek(SeekFrom::Start(0))?;
         let mut bytes = Vec::new();
-        // One more than is allowed tells of a file that somebody else filled.
+        // One byte past the limit shows that another process has filled the file.
         (&self.file).take(self.bytes_max + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > self.bytes_max { Err(SessionError::Full) } else { Ok(bytes) }
     }
 
-    /// Checks all lines. A last one without its break is completed if it is whole and cut off if it is not.
+    /// Checks all lines. A last line without its break is completed if it is valid, else removed.
     fn repair(&mut self) -> Result<(), SessionError> {
         let bytes = self.read()?;
         self.bytes = bytes.len() as u64;
@@ -109,11 +107,11 @@ impl Journal {
         }
         let path = self.path.display();
         if parse(torn).is_ok() {
-            tracing::warn!(%path, "the last line had no end: completed");
+            tracing::warn!(%path, "completed the last line, which had no line break");
             self.file.write_all(b"\n")?;
             self.bytes += 1;
         } else {
-            tracing::warn!(%path, bytes = torn.len(), "the last line was torn by a crash: cut off");
+            tracing::warn!(%path, bytes = torn.len(), "removed the last line, which a crash had torn");
             self.file.set_len(end as u64)?;
             self.bytes = end as u64;
         }
@@ -121,19 +119,20 @@ impl Journal {
     }
 }
 
-/// Writes a file as a whole and makes the disk keep it, or leaves what was there.
-pub(crate) fn write_new(path: &Path, entries: &[Value]) -> Result<(), SessionError> {
-    let beside = with_suffix(path, ".new");
-    let mut file = File::create(&beside)?;
+/// Writes a file beside `path`, syncs it, and moves it there, so that a crash leaves the old file
+/// or the new one.
+pub(crate) fn replace_file(path: &Path, entries: &[Value]) -> Result<(), SessionError> {
+    let temporary = with_suffix(path, ".new");
+    let mut file = File::create(&temporary)?;
     for entry in entries {
-        file.write_all(line_of(entry).as_bytes())?;
+        file.write_all(to_line(entry).as_bytes())?;
     }
     file.sync_all()?;
-    fs::rename(&beside, path)?;
+    fs::rename(&temporary, path)?;
     sync_folder(path)
 }
 
-/// The name of a new file is kept by its folder.
+/// Syncs the folder, which holds the name of a new file.
 fn sync_folder(path: &Path) -> Result<(), SessionError> {
     if let Some(folder) = path.parent() {
         File::open(folder)?.sync_all()?;
@@ -141,8 +140,8 @@ fn sync_folder(path: &Path) -> Result<(), SessionError> {
     Ok(())
 }
 
-/// Whether another process has marked a file as its own.
-pub(crate) fn is_marked(path: &Path) -> bool {
+/// Returns whether another process has locked the file with a `.lock` file beside it.
+pub(crate) fn has_lock_file(path: &Path) -> bool {
     with_suffix(path, ".lock").exists()
 }
 
@@ -152,11 +151,11 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn line_of(entry: &Value) -> String {
+fn to_line(entry: &Value) -> String {
     format!("{entry}\n")
 }
 
-/// The entries of whole lines. An entry is an object that says which session it belongs to.
+/// Parses complete lines. An entry is an object with a `sessionId`.
 fn parse(lines: &[u8]) -> Result<Vec<Value>, SessionError> {
     let numbered = lines.split(|byte| *byte == b'\n').enumerate();
     let filled = numbered.filter(|(_, line)| !line.trim_ascii().is_empty());

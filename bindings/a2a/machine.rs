@@ -1,204 +1,110 @@
-//! The gateway as a pure machine: frames of connections go in, frames for connections come out.
+//! The gateway as a pure machine: it takes frames of connections, and returns effects such as
+//! frames to connections.
 //!
-//! Everybody is a connection here, a socket or a script, so that both are held to the same rules. Time is a
-//! parameter, and the disk is behind the [`Sessions`] trait. What becomes of each type is in the files beside this one.
+//! Sockets and scripts are both connections, under the same rules. Time is a parameter, and stored
+//! sessions are behind the `SessionStore` trait. The files beside this one handle the types of
+//! frames.
 
 mod access;
-mod control;
-mod deliberation;
+mod delivery;
+mod discovery;
 mod ownership;
+mod proposals;
+mod registration;
 mod routing;
-mod service;
+mod session_service;
+mod settings;
+mod step;
 
 use std::collections::HashMap;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::ConnectionId;
-use super::auth::Token;
-use super::codes::{ErrorCode, Refusal};
+use super::codes::{ErrorCode, GatewayError};
 use super::content::{Body, Channel};
 use super::correlation::Correlations;
 use super::owner::Owner;
-use super::parked::Parked;
-use super::rate::{Bucket, Rate};
+use super::priority_queue::PriorityQueue;
+use super::rate_limit::TokenBucket;
 use super::registry::Registry;
-use super::sessions::Sessions;
-use super::triad::{Rules, Triad};
-use super::wire::{self, Envelope, Unreadable};
-use routing::Letter;
+use super::triad::Triad;
+use super::wire::{self, DecodeError, Envelope};
+use delivery::QueuedMessage;
+pub(crate) use settings::{ClientInfo, Settings};
+pub(crate) use step::{AuditRecord, Effect, Step};
 
-/// Between two looks at what has waited too long.
-const HOUSEKEEPING_MS: u64 = 1000;
+/// Interval of the search for expired waiters and messages.
+const MAINTENANCE_INTERVAL_MS: u64 = 1000;
 
-/// Close codes of the gateway.
+/// WebSocket close codes.
 mod close_code {
-    /// The client said goodbye.
+    /// The client sent `disconnect`.
     pub(super) const NORMAL: u16 = 1000;
-    /// No room for one more; it may try again.
+    /// Too many clients; the client may try again.
     pub(super) const TRY_AGAIN: u16 = 1013;
-    /// No token, or a wrong one.
+    /// No token, or an invalid one.
     pub(super) const UNAUTHORIZED: u16 = 4001;
 }
 
-/// What an operator decides.
-#[derive(Debug)]
-pub(crate) struct Settings {
-    /// Stands in the ids that the gateway gives, so that no two runs give the same.
-    pub(crate) instance: String,
-    pub(crate) token: Option<Token>,
-    /// How long a client may take to show its token.
-    pub(crate) auth_ms_max: u64,
-    pub(crate) clients_max: usize,
-    pub(crate) rate: Rate,
-    pub(crate) triad: Rules,
-    /// Whether names and sessions belong to all principals together.
-    pub(crate) shared: bool,
-    /// The principals that own configured agents, by the agents' names.
-    pub(crate) owners: HashMap<String, String>,
-    /// Names and roles.
-    pub(crate) agents: Vec<(String, String)>,
-    /// What is said of where the agents live.
-    pub(crate) workspaces: String,
-    /// What discovery tells of services elsewhere.
-    pub(crate) services: Vec<Value>,
-}
-
-/// Who is at the other end of a new connection.
-#[derive(Debug, Clone)]
-pub(crate) struct Arrival {
-    pub(crate) client_id: String,
-    /// Whom its agents belong to, where the gateway has no token of its own.
-    pub(crate) owner: Owner,
-    /// A script of this server: it has shown its token to the server already, and is counted there.
-    pub(crate) is_local: bool,
-    /// A token that came with the connection.
-    pub(crate) token: Option<String>,
-    /// The agent that it wants to be.
-    pub(crate) agent: Option<String>,
-}
-
-impl Default for Arrival {
-    fn default() -> Self {
-        Self { client_id: String::new(), owner: Owner::local(), is_local: false, token: None, agent: None }
-    }
-}
-
-/// What the machine wants done.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Effect {
-    Send { to: ConnectionId, frame: Value },
-    Close { to: ConnectionId, code: u16, reason: String },
-    Audit(Record),
-}
-
-/// A line of the audit log: who sent what to whom and what came of it, never the content.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Record {
-    pub(crate) client_id: String,
-    /// Whether the connection had authenticated.
-    pub(crate) is_granted: bool,
-    pub(crate) kind: &'static str,
-    pub(crate) id: Option<String>,
-    pub(crate) from: Option<String>,
-    pub(crate) agent: Option<String>,
-    pub(crate) outcome: &'static str,
-}
-
-/// One input's surroundings: the time, the disk, and where the effects go.
-pub(crate) struct Turn<'a> {
-    pub(crate) now_ms: u64,
-    pub(crate) sessions: &'a mut dyn Sessions,
-    pub(crate) effects: &'a mut Vec<Effect>,
-}
-
-impl Turn<'_> {
-    fn send(&mut self, to: ConnectionId, frame: Value) {
-        self.effects.push(Effect::Send { to, frame });
-    }
-
-    /// Sends an agent its copy of a frame that several get.
-    fn send_copy(&mut self, to: ConnectionId, agent: &str, frame: &Value) {
-        let mut copy = frame.clone();
-        copy["agent"] = json!(agent);
-        self.send(to, copy);
-    }
-
-    /// Sends a frame before those that went out since `mark`, a number of effects.
-    fn send_at(&mut self, mark: usize, to: ConnectionId, frame: Value) {
-        self.effects.insert(mark.min(self.effects.len()), Effect::Send { to, frame });
-    }
-
-    fn refuse(&mut self, to: ConnectionId, refusal: &Refusal, correlation_id: Option<&str>) {
-        let frame = wire::error(refusal, correlation_id, self.now_ms);
-        self.send(to, frame);
-    }
-
-    fn close(&mut self, to: ConnectionId, code: u16, reason: &str) {
-        self.effects.push(Effect::Close { to, code, reason: reason.to_owned() });
-    }
-}
-
-/// Whether a connection may do anything yet.
 #[derive(Debug)]
 enum Access {
-    /// Until its token expires, if that does.
-    Granted { until_ms: Option<u64> },
-    /// It has until then to show its token, and will then be the agents that it said it is.
+    /// `until_ms` is the expiry of its token.
+    Authenticated { until_ms: Option<u64> },
+    /// The connection has until `until_ms` to present its token; the claims take effect after that.
     AwaitingToken { until_ms: u64, claims: Vec<Claim> },
 }
 
-/// An agent that somebody wants to be.
+/// The claim of a connection to the name of an agent.
 #[derive(Debug)]
 struct Claim {
     name: String,
     role: Option<String>,
 }
 
-/// Claims that one connection may make before it shows its token: more agents than that come one by one.
+/// Claims of one connection before it presents its token; one more is refused.
 const CLAIMS_MAX: usize = 16;
 
 #[derive(Debug)]
 struct Connection {
     client_id: String,
     is_local: bool,
-    /// Whom its agents belong to; known once it has shown its token.
+    /// The owner of its agents; `None` until it has presented its token.
     owner: Option<Owner>,
     access: Access,
-    bucket: Bucket,
-    /// The channels it listens to, and of which agents; `None` means all.
+    bucket: TokenBucket,
+    /// The agents per channel; `None` means all agents.
     subscriptions: HashMap<Channel, Option<Vec<String>>>,
 }
 
-/// A refusal, after which the connection may end.
-struct Fault {
-    refusal: Refusal,
+/// An error in handling a frame; `closes_with` ends the connection.
+struct FrameError {
+    error: GatewayError,
     closes_with: Option<u16>,
 }
 
-impl From<Refusal> for Fault {
-    fn from(refusal: Refusal) -> Self {
-        Self { refusal, closes_with: None }
+impl From<GatewayError> for FrameError {
+    fn from(error: GatewayError) -> Self {
+        Self { error, closes_with: None }
     }
 }
 
-/// All that the connections of a gateway share.
 #[derive(Debug)]
 pub(crate) struct Gateway {
     settings: Settings,
     connections: HashMap<ConnectionId, Connection>,
-    /// Connections by the ids that others know them by.
+    /// Connections by client id.
     clients: HashMap<String, ConnectionId>,
     registry: Registry,
     triad: Triad,
     correlations: Correlations,
-    parked: HashMap<String, Parked<Letter>>,
-    numbers_given: u64,
-    housekept_ms: u64,
+    /// Queued messages by agent.
+    queues: HashMap<String, PriorityQueue<QueuedMessage>>,
+    ids_created: u64,
+    last_maintenance_ms: u64,
 }
 
 impl Gateway {
-    /// A gateway that nobody is connected to.
     pub(crate) fn new(settings: Settings) -> Self {
         Self {
             registry: Registry::new(settings.agents.clone(), settings.workspaces.clone()),
@@ -206,200 +112,202 @@ impl Gateway {
             connections: HashMap::new(),
             clients: HashMap::new(),
             correlations: Correlations::default(),
-            parked: HashMap::new(),
-            numbers_given: 0,
-            housekept_ms: 0,
+            queues: HashMap::new(),
+            ids_created: 0,
+            last_maintenance_ms: 0,
             settings,
         }
     }
 
-    /// Somebody connected.
-    pub(crate) fn on_open(&mut self, id: ConnectionId, arrival: Arrival, turn: &mut Turn<'_>) {
+    pub(crate) fn on_open(&mut self, id: ConnectionId, client: ClientInfo, step: &mut Step<'_>) {
         let clients = self.connections.values().filter(|connection| !connection.is_local).count();
-        if !arrival.is_local && clients >= self.settings.clients_max {
-            let refusal = Refusal::new(ErrorCode::ConnectionRefused, "the gateway has no room for one more");
-            turn.refuse(id, &refusal, None);
-            turn.close(id, close_code::TRY_AGAIN, "full");
+        if !client.is_local && clients >= self.settings.clients_max {
+            let error = GatewayError::new(ErrorCode::ConnectionRefused, "too many clients");
+            step.send_error(id, &error, None);
+            step.close(id, close_code::TRY_AGAIN, "full");
             return;
         }
-        let is_open = arrival.is_local || self.settings.token.is_none();
-        let until_ms = turn.now_ms.saturating_add(self.settings.auth_ms_max);
-        let access = if is_open {
-            Access::Granted { until_ms: None }
+        let needs_no_token = client.is_local || self.settings.token.is_none();
+        let until_ms = step.now_ms.saturating_add(self.settings.auth_ms_max);
+        let access = if needs_no_token {
+            Access::Authenticated { until_ms: None }
         } else {
             Access::AwaitingToken { until_ms, claims: Vec::new() }
         };
         let connection = Connection {
-            client_id: arrival.client_id.clone(),
-            is_local: arrival.is_local,
-            owner: is_open.then_some(arrival.owner),
+            client_id: client.client_id.clone(),
+            is_local: client.is_local,
+            owner: needs_no_token.then_some(client.owner),
             access,
-            bucket: Bucket::full(self.settings.rate, turn.now_ms),
+            bucket: TokenBucket::full(self.settings.rate, step.now_ms),
             subscriptions: HashMap::new(),
         };
         self.connections.insert(id, connection);
-        self.clients.insert(arrival.client_id, id);
-        let welcomed = self.welcome(id, arrival.token, arrival.agent, turn);
-        self.conclude(id, welcomed, None, turn);
+        self.clients.insert(client.client_id, id);
+        let result = self.apply_client_info(id, client.token, client.agent, step);
+        self.report_result(id, result, None, step);
     }
 
-    /// A text came in.
-    pub(crate) fn on_text(&mut self, id: ConnectionId, text: &str, turn: &mut Turn<'_>) {
-        self.on_decoded(id, Envelope::decode(text), turn);
+    pub(crate) fn on_text(&mut self, id: ConnectionId, text: &str, step: &mut Step<'_>) {
+        self.on_frame(id, Envelope::decode(text), step);
     }
 
-    /// A script sent a frame.
-    pub(crate) fn on_fields(&mut self, id: ConnectionId, fields: Map<String, Value>, turn: &mut Turn<'_>) {
-        self.on_decoded(id, Envelope::of_fields(fields), turn);
+    /// Handles a frame of a script, which is an object already.
+    pub(crate) fn on_fields(&mut self, id: ConnectionId, fields: Map<String, Value>, step: &mut Step<'_>) {
+        self.on_frame(id, Envelope::from_fields(fields), step);
     }
 
-    /// A binary frame came in that is not text. The connection lives on.
-    pub(crate) fn on_binary(&mut self, id: ConnectionId, turn: &mut Turn<'_>) {
-        let refusal = Refusal::new(ErrorCode::InvalidJson, "expected JSON in UTF-8");
-        self.on_decoded(id, Err(Unreadable { refusal, correlation_id: None }), turn);
+    /// Handles a binary frame that is not UTF-8. The connection stays open.
+    pub(crate) fn on_binary(&mut self, id: ConnectionId, step: &mut Step<'_>) {
+        let error = GatewayError::new(ErrorCode::InvalidJson, "expected JSON in UTF-8");
+        self.on_frame(id, Err(DecodeError { error, correlation_id: None }), step);
     }
 
-    /// A connection is gone, and with it everything that it was.
-    pub(crate) fn on_end(&mut self, id: ConnectionId, turn: &mut Turn<'_>) {
+    /// Removes a connection with its agents, waiters and queued messages.
+    pub(crate) fn on_end(&mut self, id: ConnectionId, step: &mut Step<'_>) {
         let Some(connection) = self.connections.remove(&id) else { return };
         self.clients.remove(&connection.client_id);
-        self.correlations.forget(id);
-        for name in self.registry.names_of(id) {
-            self.abandon(id, &name, turn);
+        self.correlations.remove_requester(id);
+        for name in self.registry.names_of_connection(id) {
+            self.fail_waiters(id, &name, step);
             if let Some(change) = self.registry.unbind(&name, id) {
-                self.announce(&change, turn);
+                self.publish_status(&change, step);
             }
         }
-        // Those who wait for a client that bears no name.
-        self.abandon(id, &connection.client_id, turn);
-        for letters in self.parked.values_mut() {
-            letters.take(|letter| letter.sender_connection == id);
+        // Requesters that wait for a reply of the client itself.
+        self.fail_waiters(id, &connection.client_id, step);
+        for queue in self.queues.values_mut() {
+            queue.take_matching(|message| message.sender_connection == id);
         }
-        self.parked.retain(|_, letters| !letters.is_empty());
+        self.queues.retain(|_, queue| !queue.is_empty());
     }
 
-    /// When something is due.
+    /// Returns the time of the next `on_wake`.
     pub(crate) fn wake_at_ms(&self) -> Option<u64> {
         let tokens = self.connections.values().filter_map(|connection| connection.access.until_ms());
-        let somebody_waits = !self.correlations.is_empty() || !self.parked.is_empty();
-        let housekeeping = somebody_waits.then(|| self.housekept_ms.saturating_add(HOUSEKEEPING_MS));
-        tokens.chain(self.triad.next_deadline_ms()).chain(housekeeping).min()
+        let can_expire = !self.correlations.is_empty() || !self.queues.is_empty();
+        let maintenance =
+            can_expire.then(|| self.last_maintenance_ms.saturating_add(MAINTENANCE_INTERVAL_MS));
+        tokens.chain(self.triad.next_deadline_ms()).chain(maintenance).min()
     }
 
-    /// It is time.
-    pub(crate) fn on_wake(&mut self, turn: &mut Turn<'_>) {
-        for decision in self.triad.expire(turn.now_ms) {
-            self.decide(&decision, turn);
+    pub(crate) fn on_wake(&mut self, step: &mut Step<'_>) {
+        for decision in self.triad.decide_due(step.now_ms) {
+            self.send_decision(&decision, step);
         }
-        self.end_without_access(turn);
-        if turn.now_ms >= self.housekept_ms.saturating_add(HOUSEKEEPING_MS) {
-            self.housekept_ms = turn.now_ms;
-            self.keep_house(turn);
+        self.close_unauthenticated(step);
+        if step.now_ms >= self.last_maintenance_ms.saturating_add(MAINTENANCE_INTERVAL_MS) {
+            self.last_maintenance_ms = step.now_ms;
+            self.run_maintenance(step);
         }
     }
 
-    /// Whether a connection has sent too much.
-    fn check_rate(&mut self, id: ConnectionId, now_ms: u64) -> Result<(), Refusal> {
+    fn check_rate(&mut self, id: ConnectionId, now_ms: u64) -> Result<(), GatewayError> {
         let rate = self.settings.rate;
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
         if connection.is_local || connection.bucket.take(rate, now_ms) {
             return Ok(());
         }
-        Err(Refusal::new(ErrorCode::AgentBusy, "too many messages: slow down"))
+        Err(GatewayError::new(ErrorCode::AgentBusy, "rate limit exceeded"))
     }
 
-    fn on_decoded(&mut self, id: ConnectionId, decoded: Result<Envelope, Unreadable>, turn: &mut Turn<'_>) {
+    fn on_frame(&mut self, id: ConnectionId, decoded: Result<Envelope, DecodeError>, step: &mut Step<'_>) {
         let Some(connection) = self.connections.get(&id) else { return };
         let client_id = self.client_id(id);
-        let is_granted = matches!(connection.access, Access::Granted { .. });
-        let mut record = Record {
+        let is_authenticated = matches!(connection.access, Access::Authenticated { .. });
+        let mut record = AuditRecord {
             client_id,
-            is_granted,
+            is_authenticated,
             kind: "unreadable",
             id: None,
             from: None,
             agent: None,
             outcome: "ok",
         };
-        let (acted, correlation_id) = match decoded {
-            Err(Unreadable { refusal, correlation_id }) => {
-                let refusal = self.check_rate(id, turn.now_ms).err().unwrap_or(refusal);
-                (Err(Fault::from(refusal)), correlation_id)
+        let (result, correlation_id) = match decoded {
+            Err(DecodeError { error, correlation_id }) => {
+                let error = self.check_rate(id, step.now_ms).err().unwrap_or(error);
+                (Err(FrameError::from(error)), correlation_id)
             }
             Ok(envelope) => {
                 record.kind = envelope.kind.name();
                 record.id.clone_from(&envelope.id);
-                record.from = envelope.from.as_deref().map(|name| wire::cut(name).to_owned());
-                record.agent = envelope.agent.as_deref().map(|name| wire::cut(name).to_owned());
+                record.from = envelope.from.as_deref().map(|name| wire::truncate_name(name).to_owned());
+                record.agent = envelope.agent.as_deref().map(|name| wire::truncate_name(name).to_owned());
                 let correlation_id = envelope.metadata.correlation_id.clone();
-                (self.act(id, envelope, turn), correlation_id)
+                (self.handle_frame(id, envelope, step), correlation_id)
             }
         };
-        if let Err(fault) = &acted {
-            record.outcome = fault.refusal.code.name();
+        if let Err(failure) = &result {
+            record.outcome = failure.error.code.name();
         }
-        turn.effects.push(Effect::Audit(record));
-        self.conclude(id, acted, correlation_id.as_deref(), turn);
+        step.effects.push(Effect::Audit(record));
+        self.report_result(id, result, correlation_id.as_deref(), step);
     }
 
-    /// Tells a connection what was wrong, and ends it if that is so bad.
-    fn conclude(
+    /// Sends the error of a frame, and closes the connection if the error demands it.
+    fn report_result(
         &mut self,
         id: ConnectionId,
-        acted: Result<(), Fault>,
+        result: Result<(), FrameError>,
         correlation_id: Option<&str>,
-        turn: &mut Turn<'_>,
+        step: &mut Step<'_>,
     ) {
-        let Err(fault) = acted else { return };
-        turn.refuse(id, &fault.refusal, correlation_id);
-        if let Some(code) = fault.closes_with {
-            self.on_end(id, turn);
-            turn.close(id, code, fault.refusal.code.name());
+        let Err(failure) = result else { return };
+        step.send_error(id, &failure.error, correlation_id);
+        if let Some(code) = failure.closes_with {
+            self.on_end(id, step);
+            step.close(id, code, failure.error.code.name());
         }
     }
 
-    fn act(&mut self, id: ConnectionId, mut envelope: Envelope, turn: &mut Turn<'_>) -> Result<(), Fault> {
-        self.check_rate(id, turn.now_ms)?;
-        self.check_access(id, envelope.kind, turn.now_ms)?;
-        // From here on every frame has an id.
-        envelope.id.get_or_insert_with(|| format!("msg-{}", self.next_number()));
+    fn handle_frame(
+        &mut self,
+        id: ConnectionId,
+        mut envelope: Envelope,
+        step: &mut Step<'_>,
+    ) -> Result<(), FrameError> {
+        self.check_rate(id, step.now_ms)?;
+        self.check_access(id, envelope.kind, step.now_ms)?;
+        // The handlers below rely on an id.
+        envelope.id.get_or_insert_with(|| format!("msg-{}", self.next_id()));
         let correlation_id = envelope.metadata.correlation_id.clone();
-        let answer_to = correlation_id.as_deref();
+        let reply_id = correlation_id.as_deref();
         match Body::decode(&envelope)? {
-            Body::Advertise => self.advertise(id, &envelope, turn)?,
-            Body::Register { name } => self.register(id, name, answer_to, turn)?,
-            Body::Auth { token } => self.authenticate(id, &token, answer_to, turn)?,
+            Body::Advertise => self.advertise(id, &envelope, step)?,
+            Body::Register { name } => self.register(id, name, reply_id, step)?,
+            Body::Auth { token } => self.authenticate(id, &token, reply_id, step)?,
             Body::Disconnect => {
-                self.on_end(id, turn);
-                turn.close(id, close_code::NORMAL, "goodbye");
+                self.on_end(id, step);
+                step.close(id, close_code::NORMAL, "goodbye");
             }
-            Body::Ping => self.pong(id, answer_to, turn),
+            Body::Ping => self.send_pong(id, reply_id, step),
             Body::Pong => {}
-            Body::Discovery(what) => self.discover(id, what, answer_to, turn),
-            Body::Workspaces { agent } => self.list_workspaces(id, agent.as_deref(), answer_to, turn)?,
-            Body::Subscribe { channel, agents } => self.subscribe(id, channel, agents, answer_to, turn),
-            Body::Unsubscribe { channel } => self.unsubscribe(id, channel, answer_to, turn),
-            Body::Status(status) => self.set_status(id, &envelope, status, turn)?,
-            Body::Message { role, content } => self.message(id, envelope, role, content, turn)?,
-            Body::Request => self.request(id, envelope, turn)?,
-            Body::Session(request) => self.serve_session(id, request, answer_to, turn)?,
-            Body::Response => self.respond(id, envelope, turn)?,
-            // One that answers nothing goes nowhere: errors are not answered with errors.
+            Body::Discovery(target) => self.discover(id, target, reply_id, step),
+            Body::Workspaces { agent } => self.list_workspaces(id, agent.as_deref(), reply_id, step)?,
+            Body::Subscribe { channel, agents } => self.subscribe(id, channel, agents, reply_id, step),
+            Body::Unsubscribe { channel } => self.unsubscribe(id, channel, reply_id, step),
+            Body::Status(status) => self.set_status(id, &envelope, status, step)?,
+            Body::Message { role, content } => self.handle_message(id, envelope, role, content, step)?,
+            Body::Request => self.handle_request(id, envelope, step)?,
+            Body::Session(request) => self.serve_session(id, request, reply_id, step)?,
+            Body::Response => self.handle_response(id, envelope, step)?,
+            // An error that is not a reply is dropped: errors do not cause errors.
             Body::Error => {
-                self.pass_answer(id, envelope, turn)?;
+                self.forward_reply(id, envelope, step)?;
             }
-            Body::Event { event } => self.event(id, envelope, &event, turn)?,
-            Body::Broadcast => self.broadcast(id, envelope, turn)?,
-            Body::Proposal { deadline_ms } => self.propose(id, envelope, deadline_ms, turn)?,
-            Body::Vote { proposal_id, vote } => self.vote(id, &envelope, &proposal_id, vote, turn)?,
+            Body::Event { event } => self.handle_event(id, envelope, &event, step)?,
+            Body::Broadcast => self.broadcast(id, envelope, step)?,
+            Body::Proposal { deadline_ms } => self.propose(id, envelope, deadline_ms, step)?,
+            Body::Vote { proposal_id, vote } => self.handle_vote(id, &envelope, &proposal_id, vote, step)?,
         }
         Ok(())
     }
 
-    /// Something that no other message or session is called.
-    fn next_number(&mut self) -> String {
-        self.numbers_given += 1;
-        format!("{}-{}", self.settings.instance, self.numbers_given)
+    /// Returns an id that no other message or session has.
+    fn next_id(&mut self) -> String {
+        self.ids_created += 1;
+        format!("{}-{}", self.settings.instance, self.ids_created)
     }
 
     fn client_id(&self, id: ConnectionId) -> String {

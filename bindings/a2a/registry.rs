@@ -1,30 +1,30 @@
-//! The agents: who they are, in what state, and at which connection each is reached.
+//! The agents of a gateway: their roles, states and connections.
 //!
-//! Those of the configuration are there from the start and offline until somebody binds them; a stranger's name is an
-//! agent only while somebody bears it, so that no ghost stays behind.
+//! Configured agents always exist, and are offline until a connection binds their name. Any other
+//! name is an agent only while a connection has it.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
 use super::ConnectionId;
-use super::codes::{ErrorCode, Refusal};
-use super::wire::cut;
+use super::codes::{ErrorCode, GatewayError};
+use super::wire::truncate_name;
 
-/// Most agents of a gateway, configured and bound ones together. Each has a folder and a place in every listing; a
-/// handshake for one more gets 1001.
+/// Agents of a gateway, configured and other ones together. Each has a folder and a place in every
+/// listing; a handshake for one more gets 1001.
 pub(crate) const AGENTS_MAX: usize = 1024;
 
-/// Where the documents say that the agents' workspaces are.
+/// The workspace folder that the specification documents.
 pub(crate) const WORKSPACES_DEFAULT: &str = "~/.openclaw/agents";
 
-/// Longest role, in bytes: it is a word or two, and stands in every listing.
+/// Longest role, in bytes: it is a word or two, and part of every listing.
 pub(crate) const ROLE_BYTES_MAX: usize = 64;
 
-/// The role of an agent that did not say.
+/// The role of an agent that names none.
 const ROLE_DEFAULT: &str = "agent";
 
-/// The agents that a gateway knows unless its configuration names others, with their roles.
+/// The agents, with their roles, of a gateway whose configuration names none.
 pub(crate) const AGENTS_DEFAULT: [(&str, &str); 12] = [
     ("main", "default-agent"),
     ("steward", "orchestrator"),
@@ -40,7 +40,6 @@ pub(crate) const AGENTS_DEFAULT: [(&str, &str); 12] = [
     ("historian", "historical"),
 ];
 
-/// What an agent is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
     Online,
@@ -51,7 +50,7 @@ pub(crate) enum Status {
 }
 
 impl Status {
-    /// Its name on the wire.
+    /// Returns the name on the wire.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Online => "online",
@@ -62,8 +61,7 @@ impl Status {
         }
     }
 
-    /// The state of that name.
-    pub(crate) fn of(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         let all = [Self::Online, Self::Offline, Self::Busy, Self::Idle, Self::Error];
         all.into_iter().find(|status| status.name() == name)
     }
@@ -73,12 +71,11 @@ impl Status {
 struct Agent {
     role: String,
     is_configured: bool,
-    /// The connection that bears the name, if any does.
-    seat: Option<ConnectionId>,
+    /// The connection that has bound the name.
+    connection: Option<ConnectionId>,
     status: Status,
 }
 
-/// A state that is another one now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StatusChange {
     pub(crate) agent: String,
@@ -86,15 +83,14 @@ pub(crate) struct StatusChange {
     pub(crate) previous: Status,
 }
 
-/// What binding a name brought about.
+/// The consequences of binding a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Bound {
-    /// Who bore the name before.
+pub(crate) struct BindOutcome {
+    /// The connection that had the name before.
     pub(crate) displaced: Option<ConnectionId>,
     pub(crate) change: Option<StatusChange>,
 }
 
-/// All agents by name.
 #[derive(Debug)]
 pub(crate) struct Registry {
     agents: BTreeMap<String, Agent>,
@@ -102,116 +98,117 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// The configured agents with their roles, all offline; `workspaces` is what is said of where they live.
+    /// Creates a registry of configured agents (names and roles). `workspaces` is the folder that
+    /// listings show.
     pub(crate) fn new(agents: impl IntoIterator<Item = (String, String)>, workspaces: String) -> Self {
-        let configured = |role| Agent { role, is_configured: true, seat: None, status: Status::Offline };
+        let configured =
+            |role| Agent { role, is_configured: true, connection: None, status: Status::Offline };
         let agents = agents.into_iter().map(|(name, role)| (name, configured(role))).collect();
         Self { agents, workspaces }
     }
 
-    /// Gives a name to a connection. The last one to ask has it.
+    /// Binds a name to a connection, in place of the one that had it.
     pub(crate) fn bind(
         &mut self,
         name: &str,
         role: Option<&str>,
         connection: ConnectionId,
-    ) -> Result<Bound, Refusal> {
+    ) -> Result<BindOutcome, GatewayError> {
         let is_new = !self.agents.contains_key(name);
-        if is_new && let Some(taken) = self.agents.keys().find(|taken| taken.eq_ignore_ascii_case(name)) {
-            // On a disk that ignores case both would have one folder, and one owner could read the other's sessions.
-            let message = format!("{} differs only in case from the agent {taken}", cut(name));
-            return Err(Refusal::new(ErrorCode::ConnectionRefused, message));
+        if is_new && let Some(other) = self.agents.keys().find(|other| other.eq_ignore_ascii_case(name)) {
+            // On a file system that ignores case both would share a folder, and one owner could
+            // read the sessions of the other.
+            let message = format!("{}: differs only in case from the agent {other}", truncate_name(name));
+            return Err(GatewayError::new(ErrorCode::ConnectionRefused, message));
         }
         if is_new && self.agents.len() >= AGENTS_MAX {
-            let message = format!("the gateway has {AGENTS_MAX} agents and no room for more");
-            return Err(Refusal::new(ErrorCode::ConnectionRefused, message));
+            let message = format!("the gateway has {AGENTS_MAX} agents already");
+            return Err(GatewayError::new(ErrorCode::ConnectionRefused, message));
         }
         let agent = self.agents.entry(name.to_owned()).or_insert_with(|| Agent {
             role: ROLE_DEFAULT.to_owned(),
             is_configured: false,
-            seat: None,
+            connection: None,
             status: Status::Offline,
         });
         if let Some(role) = role {
             role.clone_into(&mut agent.role);
         }
-        let displaced = agent.seat.replace(connection).filter(|former| *former != connection);
-        // One that binds its own name again keeps the state it told us.
-        let is_new = displaced.is_some() || agent.status == Status::Offline;
-        let change = if is_new { set(name, agent, Status::Online) } else { None };
-        Ok(Bound { displaced, change })
+        let displaced = agent.connection.replace(connection).filter(|former| *former != connection);
+        // A connection that binds its own name again keeps the status that it has set.
+        let is_rebound = displaced.is_some() || agent.status == Status::Offline;
+        let change = if is_rebound { change_status(name, agent, Status::Online) } else { None };
+        Ok(BindOutcome { displaced, change })
     }
 
-    /// Takes a name from the connection that bears it.
+    /// Unbinds a name if that connection has it.
     pub(crate) fn unbind(&mut self, name: &str, connection: ConnectionId) -> Option<StatusChange> {
-        let agent = self.agents.get_mut(name).filter(|agent| agent.seat == Some(connection))?;
-        agent.seat = None;
-        let change = set(name, agent, Status::Offline);
+        let agent = self.agents.get_mut(name).filter(|agent| agent.connection == Some(connection))?;
+        agent.connection = None;
+        let change = change_status(name, agent, Status::Offline);
         if !agent.is_configured {
             self.agents.remove(name);
         }
         change
     }
 
-    /// An agent tells its state. `None` when it is the same as before.
+    /// Returns `None` if the status is the same as before.
     pub(crate) fn set_status(&mut self, name: &str, status: Status) -> Option<StatusChange> {
-        set(name, self.agents.get_mut(name)?, status)
+        change_status(name, self.agents.get_mut(name)?, status)
     }
 
-    /// The names that a connection bears.
-    pub(crate) fn names_of(&self, connection: ConnectionId) -> Vec<String> {
-        let borne = self.agents.iter().filter(|(_, agent)| agent.seat == Some(connection));
-        borne.map(|(name, _)| name.clone()).collect()
+    pub(crate) fn names_of_connection(&self, connection: ConnectionId) -> Vec<String> {
+        let bound = self.agents.iter().filter(|(_, agent)| agent.connection == Some(connection));
+        bound.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Who bears a name.
-    pub(crate) fn seat(&self, name: &str) -> Option<ConnectionId> {
-        self.agents.get(name)?.seat
+    /// Returns the connection that has a name.
+    pub(crate) fn connection(&self, name: &str) -> Option<ConnectionId> {
+        self.agents.get(name)?.connection
     }
 
-    /// Whether there is an agent of that name.
-    pub(crate) fn knows(&self, name: &str) -> bool {
+    pub(crate) fn contains(&self, name: &str) -> bool {
         self.agents.contains_key(name)
     }
 
-    /// The same as an answer.
-    pub(crate) fn known(&self, name: &str) -> Result<(), Refusal> {
-        if self.knows(name) {
+    pub(crate) fn check_exists(&self, name: &str) -> Result<(), GatewayError> {
+        if self.contains(name) {
             return Ok(());
         }
-        Err(Refusal::new(ErrorCode::AgentNotFound, format!("Agent not found: {}", cut(name))))
+        Err(GatewayError::new(ErrorCode::AgentNotFound, format!("Agent not found: {}", truncate_name(name))))
     }
 
-    /// Where a message for an agent goes now, or why it cannot.
-    pub(crate) fn reach(&self, name: &str) -> Result<ConnectionId, Refusal> {
-        self.known(name)?;
+    /// Returns the connection of an agent that accepts messages now.
+    pub(crate) fn reachable_connection(&self, name: &str) -> Result<ConnectionId, GatewayError> {
+        self.check_exists(name)?;
         let agent = self.agents.get(name);
         let status = agent.map_or(Status::Offline, |agent| agent.status);
-        match (status, agent.and_then(|agent| agent.seat)) {
+        match (status, agent.and_then(|agent| agent.connection)) {
             (Status::Online | Status::Idle, Some(connection)) => Ok(connection),
-            (Status::Busy, _) => Err(Refusal::new(ErrorCode::AgentBusy, format!("Agent is busy: {name}"))),
+            (Status::Busy, _) => {
+                Err(GatewayError::new(ErrorCode::AgentBusy, format!("Agent is busy: {name}")))
+            }
             (Status::Error, _) => {
-                Err(Refusal::new(ErrorCode::AgentError, format!("Agent is in error: {name}")))
+                Err(GatewayError::new(ErrorCode::AgentError, format!("Agent is in error: {name}")))
             }
             (Status::Online | Status::Idle | Status::Offline, _) => {
-                Err(Refusal::new(ErrorCode::AgentOffline, format!("Agent is offline: {name}")))
+                Err(GatewayError::new(ErrorCode::AgentOffline, format!("Agent is offline: {name}")))
             }
         }
     }
 
-    /// All agents that somebody bears, but for those that say they are offline.
-    pub(crate) fn present(&self) -> Vec<(String, ConnectionId)> {
-        let present = self.agents.iter().filter(|(_, agent)| agent.status != Status::Offline);
-        present.filter_map(|(name, agent)| Some((name.clone(), agent.seat?))).collect()
+    /// Returns the agents that have a connection and are not offline.
+    pub(crate) fn online_agents(&self) -> Vec<(String, ConnectionId)> {
+        let online = self.agents.iter().filter(|(_, agent)| agent.status != Status::Offline);
+        online.filter_map(|(name, agent)| Some((name.clone(), agent.connection?))).collect()
     }
 
-    /// Every name.
     pub(crate) fn names(&self) -> Vec<&str> {
         self.agents.keys().map(String::as_str).collect()
     }
 
-    /// The agents as discovery lists them.
-    pub(crate) fn listing(&self) -> Value {
+    /// Lists the agents for discovery.
+    pub(crate) fn list_agents(&self) -> Value {
         let agents = self.agents.iter().map(|(name, agent)| {
             json!({
                 "name": name,
@@ -223,9 +220,9 @@ impl Registry {
         agents.collect()
     }
 
-    /// The workspaces, or that of one agent.
-    pub(crate) fn workspaces(&self, of: Option<&str>) -> Value {
-        let wanted = self.agents.keys().filter(|name| of.is_none_or(|of| of == name.as_str()));
+    /// Lists all workspaces, or that of one agent.
+    pub(crate) fn list_workspaces(&self, agent: Option<&str>) -> Value {
+        let wanted = self.agents.keys().filter(|name| agent.is_none_or(|agent| agent == name.as_str()));
         wanted.map(|name| json!({"agent": name, "path": self.workspace(name)})).collect()
     }
 
@@ -234,7 +231,7 @@ impl Registry {
     }
 }
 
-fn set(name: &str, agent: &mut Agent, status: Status) -> Option<StatusChange> {
+fn change_status(name: &str, agent: &mut Agent, status: Status) -> Option<StatusChange> {
     let previous = std::mem::replace(&mut agent.status, status);
     (previous != status).then(|| StatusChange { agent: name.to_owned(), status, previous })
 }

@@ -1,7 +1,7 @@
-//! Which principal's the agents at gateways elsewhere are.
+//! The principals that own agent names at remote gateways.
 //!
-//! All scripts of the server share one connection to such a gateway, which cannot tell them apart. So the names that
-//! they register there are told apart here, for as long as the server runs.
+//! All scripts share one link to a remote gateway, which therefore cannot tell their principals
+//! apart. So this server records who registered which name, until it stops.
 
 use std::collections::HashMap;
 
@@ -12,15 +12,15 @@ use super::codes::ErrorCode;
 use crate::binding::BindingError;
 use crate::rpc::Kind;
 
-/// Names at gateways elsewhere whose principal is remembered; one more registration is refused as `Busy`.
-/// Far more than a server has agents, few enough to be kept in memory.
+/// Names whose principal is recorded; one more registration is refused as `Busy`.
+/// Far more than a server has agents, few enough to keep in memory.
 pub(crate) const REMOTE_NAMES_MAX: usize = 10_000;
 
-/// The principals by gateway and name.
 #[derive(Debug, Default)]
 pub(crate) struct RemoteNames {
+    /// By gateway and name.
     principals: Mutex<HashMap<(String, String), String>>,
-    /// Names belong to all principals together.
+    /// Whether all principals share the names.
     is_shared: bool,
 }
 
@@ -30,7 +30,7 @@ impl RemoteNames {
     }
 
     /// Refuses a name that another principal has registered.
-    pub(crate) fn check(&self, gateway: &str, name: &str, principal: &str) -> Result<(), BindingError> {
+    pub(crate) fn check_owner(&self, gateway: &str, name: &str, principal: &str) -> Result<(), BindingError> {
         if self.is_own(gateway, name, principal) {
             return Ok(());
         }
@@ -39,20 +39,20 @@ impl RemoteNames {
         Err(BindingError::with_code(i64::from(code), message).data(json!({"kind": kind})))
     }
 
-    /// Makes a name a principal's.
+    /// Records a principal as the owner of a name.
     pub(crate) fn claim(&self, gateway: &str, name: &str, principal: &str) -> Result<(), BindingError> {
-        self.check(gateway, name, principal)?;
+        self.check_owner(gateway, name, principal)?;
         let mut principals = self.principals.lock();
         let key = (gateway.to_owned(), name.to_owned());
         if principals.len() >= REMOTE_NAMES_MAX && !principals.contains_key(&key) {
-            let message = format!("more than {REMOTE_NAMES_MAX} names of agents at gateways elsewhere");
+            let message = format!("more than {REMOTE_NAMES_MAX} agent names at remote gateways");
             return Err(BindingError::of_kind(Kind::Busy, message));
         }
         principals.entry(key).or_insert_with(|| principal.to_owned());
         Ok(())
     }
 
-    /// Leaves out of a listing what belongs to agents of other principals.
+    /// Removes the entries of other principals' agents from a listing.
     pub(crate) fn retain_own(&self, gateway: &str, listing: &mut Value, principal: &str) {
         for part in ["sessions", "unreadable"] {
             if let Some(listed) = listing.get_mut(part).and_then(Value::as_array_mut) {
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn name_belongs_to_the_principal_that_registered_it() {
         let names = RemoteNames::new(false);
-        names.check("far", "coder", "bob").unwrap();
+        names.check_owner("far", "coder", "bob").unwrap();
         names.claim("far", "coder", "ada").unwrap();
         names.claim("far", "coder", "ada").unwrap();
         assert_eq!(names.claim("far", "coder", "bob").unwrap_err().kind(), Some("PERMISSION_DENIED"));
@@ -88,14 +88,14 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_shared_belong_to_all() {
+    fn shared_names_belong_to_all_principals() {
         let names = RemoteNames::new(true);
         names.claim("far", "coder", "ada").unwrap();
         names.claim("far", "coder", "bob").unwrap();
     }
 
     #[test]
-    fn last_name_is_taken_and_one_more_is_refused() {
+    fn name_past_the_limit_is_refused() {
         let names = RemoteNames::new(false);
         for number in 0..REMOTE_NAMES_MAX {
             names.claim("far", &number.to_string(), "ada").unwrap();

@@ -1,4 +1,4 @@
-//! What tests share: a folder that is gone with its test, and tokens.
+//! Shared by tests: a temporary folder, and JWTs.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::hmac;
 use serde_json::Value;
 
-/// A folder of its own below the system's temporary one.
+/// A new temporary folder, removed on drop.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -24,13 +24,13 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A folder that stays behind spoils no other test.
+        // A folder that cannot be removed does not affect other tests.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// A JWT that was signed with HS256.
-pub(crate) fn jwt(secret: &str, header: &Value, claims: &Value) -> String {
+/// Signs a JWT with HS256.
+pub(crate) fn sign_jwt(secret: &str, header: &Value, claims: &Value) -> String {
     let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
     let signed = format!("{}.{}", part(header), part(claims));
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());

@@ -1,31 +1,31 @@
-//! Deliberation: proposals, votes of the three members, decisions.
+//! Proposals, the votes of the three members, and decisions.
 //!
-//! A proposal is decided when every member has voted or when its deadline comes; as an option, as soon as the outcome
-//! is certain. A member may change its mind until then. Time is a parameter.
+//! A proposal is decided when every member has voted or when its deadline passes; optionally as
+//! soon as enough votes agree. A member may change its vote until then. Time is a parameter.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use serde_json::{Value, json};
 
 use super::ConnectionId;
-use super::codes::{ErrorCode, Refusal};
+use super::codes::{ErrorCode, GatewayError};
 
-/// Proposals that are open at once; one more gets 3003. A triad has this many only when nobody votes any more.
+/// Open proposals; one more gets 3003. A triad has this many only when its members do not vote.
 pub(crate) const PROPOSALS_OPEN_MAX: usize = 1024;
 
-/// Decided proposals whose ids are remembered, so that they are not used again.
+/// Decided proposals whose ids are remembered and refused.
 pub(crate) const PROPOSALS_DECIDED_MAX: usize = 1024;
 
-/// Longest deliberation. What takes longer than a day would hold its place against everybody else.
+/// Longest deliberation. A longer one would block a place among the open proposals for more than a
+/// day.
 pub(crate) const DELIBERATION_MS_MAX: u64 = 24 * 3600 * 1000;
 
-/// Time to deliberate unless the proposal gives a deadline that is still to come.
+/// Time to deliberate unless the proposal has a deadline in the future.
 pub(crate) const DELIBERATION_MS_DEFAULT: u64 = 5 * 60 * 1000;
 
-/// As many votes one way are a consensus, for or against.
+/// Equal votes that are a consensus, for or against.
 const CONSENSUS_VOTES: usize = 2;
 
-/// What a member may say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Vote {
     Approve,
@@ -34,7 +34,7 @@ pub(crate) enum Vote {
 }
 
 impl Vote {
-    /// Its name on the wire.
+    /// Returns the name on the wire.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Approve => "approve",
@@ -43,41 +43,37 @@ impl Vote {
         }
     }
 
-    /// The vote of that name.
-    pub(crate) fn of(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         [Self::Approve, Self::Reject, Self::Abstain].into_iter().find(|vote| vote.name() == name)
     }
 }
 
-/// How a triad deliberates.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Rules {
+pub(crate) struct TriadRules {
     pub(crate) members: Vec<String>,
     pub(crate) deliberation_ms: u64,
     /// Whether to decide as soon as enough votes agree.
     pub(crate) decides_early: bool,
 }
 
-/// A proposal as it comes in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Proposal {
-    /// What decisions call it: its correlation, or its message id.
+    /// The id in decisions: its correlation, or else its message id.
     pub(crate) id: String,
-    /// Votes may call it that too.
+    /// An alternative id for votes.
     pub(crate) message_id: String,
     pub(crate) proposer: ConnectionId,
     pub(crate) deadline_ms: Option<u64>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenProposal {
     message_id: String,
     proposer: ConnectionId,
     closes_ms: u64,
     votes: BTreeMap<String, Vote>,
 }
 
-/// How it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Decision {
     pub(crate) proposal_id: String,
@@ -90,17 +86,16 @@ impl Decision {
         self.votes.values().filter(|cast| **cast == vote).count()
     }
 
-    /// Whether it was approved.
     pub(crate) fn is_approved(&self) -> bool {
         self.count(Vote::Approve) >= CONSENSUS_VOTES
     }
 
-    /// Whether enough members agreed, either way.
+    /// Returns whether enough members agreed, for or against.
     pub(crate) fn is_consensus(&self) -> bool {
         self.is_approved() || self.count(Vote::Reject) >= CONSENSUS_VOTES
     }
 
-    /// The content of the decision's frame. Who did not vote is left out.
+    /// Returns the content of the `decision` frame. Members that did not vote are left out.
     pub(crate) fn content(&self) -> Value {
         let votes: serde_json::Map<_, _> =
             self.votes.iter().map(|(member, vote)| (member.clone(), json!(vote.name()))).collect();
@@ -113,79 +108,80 @@ impl Decision {
     }
 }
 
-/// The open proposals, and the ids of those that were decided.
 #[derive(Debug)]
 pub(crate) struct Triad {
-    rules: Rules,
-    open: HashMap<String, Open>,
+    rules: TriadRules,
+    open: HashMap<String, OpenProposal>,
+    /// The two ids of each decided proposal.
     decided: VecDeque<[String; 2]>,
 }
 
 impl Triad {
-    /// A triad with nothing to decide.
-    pub(crate) fn new(rules: Rules) -> Self {
+    pub(crate) fn new(rules: TriadRules) -> Self {
         Self { rules, open: HashMap::new(), decided: VecDeque::new() }
     }
 
-    /// Who votes.
     pub(crate) fn members(&self) -> &[String] {
         &self.rules.members
     }
 
-    /// Opens a proposal.
-    pub(crate) fn propose(&mut self, proposal: Proposal, now_ms: u64) -> Result<(), Refusal> {
-        let is_used = |id: &str| self.find(id).is_some() || self.was_decided(id);
+    pub(crate) fn propose(&mut self, proposal: Proposal, now_ms: u64) -> Result<(), GatewayError> {
+        let is_used = |id: &str| self.find_open_id(id).is_some() || self.was_decided(id);
         if is_used(&proposal.id) || is_used(&proposal.message_id) {
-            return Err(Refusal::invalid("proposal id", "one that was not used before"));
+            return Err(GatewayError::invalid("proposal id", "an unused id"));
         }
         if self.open.len() >= PROPOSALS_OPEN_MAX {
             let message = format!("{PROPOSALS_OPEN_MAX} proposals are open already");
-            return Err(Refusal::new(ErrorCode::AgentBusy, message));
+            return Err(GatewayError::new(ErrorCode::AgentBusy, message));
         }
-        let wanted = proposal.deadline_ms.filter(|deadline| *deadline > now_ms);
-        let closes_ms = wanted
+        let deadline = proposal.deadline_ms.filter(|deadline| *deadline > now_ms);
+        let closes_ms = deadline
             .unwrap_or(now_ms.saturating_add(self.rules.deliberation_ms))
             .min(now_ms.saturating_add(DELIBERATION_MS_MAX));
         let Proposal { id, message_id, proposer, deadline_ms: _ } = proposal;
-        self.open.insert(id, Open { message_id, proposer, closes_ms, votes: BTreeMap::new() });
+        self.open.insert(id, OpenProposal { message_id, proposer, closes_ms, votes: BTreeMap::new() });
         Ok(())
     }
 
-    /// A member votes; the last word counts. Returns the decision if that was what it waited for.
-    pub(crate) fn vote(
+    /// Records the vote of a member, in place of its former one. Returns the decision if this vote
+    /// completes it.
+    pub(crate) fn record_vote(
         &mut self,
         proposal_id: &str,
         voter: &str,
         vote: Vote,
-    ) -> Result<Option<Decision>, Refusal> {
+    ) -> Result<Option<Decision>, GatewayError> {
         if !self.rules.members.iter().any(|member| member == voter) {
-            let message = format!("{voter} is no member of the triad");
-            return Err(Refusal::new(ErrorCode::PermissionDenied, message));
+            let message = format!("{voter} is not a member of the triad");
+            return Err(GatewayError::new(ErrorCode::PermissionDenied, message));
         }
-        let Some(id) = self.find(proposal_id) else {
-            let what = if self.was_decided(proposal_id) { "decided already" } else { "not known" };
-            return Err(Refusal::new(ErrorCode::InvalidContent, format!("the proposal is {what}")));
+        let Some(id) = self.find_open_id(proposal_id) else {
+            let message = if self.was_decided(proposal_id) {
+                "proposal is already decided"
+            } else {
+                "proposal not found"
+            };
+            return Err(GatewayError::new(ErrorCode::InvalidContent, message));
         };
         if let Some(open) = self.open.get_mut(&id) {
             open.votes.insert(voter.to_owned(), vote);
         }
-        Ok(if self.is_settled(&id) { self.close(&id) } else { None })
+        Ok(if self.is_complete(&id) { self.close(&id) } else { None })
     }
 
-    /// Decides everything whose time has come.
-    pub(crate) fn expire(&mut self, now_ms: u64) -> Vec<Decision> {
+    /// Decides the proposals whose deadline has passed.
+    pub(crate) fn decide_due(&mut self, now_ms: u64) -> Vec<Decision> {
         let due = self.open.iter().filter(|(_, open)| open.closes_ms <= now_ms);
         let mut due: Vec<_> = due.map(|(id, open)| (open.closes_ms, id.clone())).collect();
         due.sort();
         due.iter().filter_map(|(_, id)| self.close(id)).collect()
     }
 
-    /// When the next deadline comes.
     pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
         self.open.values().map(|open| open.closes_ms).min()
     }
 
-    fn find(&self, id: &str) -> Option<String> {
+    fn find_open_id(&self, id: &str) -> Option<String> {
         if self.open.contains_key(id) {
             return Some(id.to_owned());
         }
@@ -196,11 +192,12 @@ impl Triad {
         self.decided.iter().any(|ids| ids.iter().any(|known| known == id))
     }
 
-    fn is_settled(&self, id: &str) -> bool {
+    fn is_complete(&self, id: &str) -> bool {
         let Some(open) = self.open.get(id) else { return false };
-        let agreed = |vote| open.votes.values().filter(|cast| **cast == vote).count() >= CONSENSUS_VOTES;
+        let has_consensus =
+            |vote| open.votes.values().filter(|cast| **cast == vote).count() >= CONSENSUS_VOTES;
         open.votes.len() == self.rules.members.len()
-            || self.rules.decides_early && (agreed(Vote::Approve) || agreed(Vote::Reject))
+            || self.rules.decides_early && (has_consensus(Vote::Approve) || has_consensus(Vote::Reject))
     }
 
     fn close(&mut self, id: &str) -> Option<Decision> {

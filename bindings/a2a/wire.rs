@@ -1,29 +1,28 @@
-//! The envelope: what every frame has around its content, read from text and written back.
+//! The envelope: the fields that every frame has around its content.
 //!
-//! A frame is read in two steps, because a gateway that wants a token first needs the type before it may look at the
-//! content (`content.rs`). Fields that we do not know stay in the frame and travel on with it.
+//! A frame is decoded in two steps: a gateway with a token must know the type before it may read
+//! the content (`content.rs`). Unknown fields stay in the frame and are forwarded with it.
 
 use serde_json::{Map, Value, json};
 
-use super::codes::{ErrorCode, Refusal};
-use super::instant;
+use super::codes::{ErrorCode, GatewayError};
+use super::timestamp;
 
-/// What the gateway calls itself in `from`; nobody else may.
+/// The name of the gateway in `from`, reserved for it.
 pub(crate) const GATEWAY: &str = "gateway";
 
-/// The version of the protocol that is spoken here.
+/// The protocol version that this gateway implements.
 pub(crate) const PROTOCOL_VERSION: &str = "1.0.0";
 
-/// Longest id, in bytes: of a message, a session, a correlation, a thread, a proposal.
-/// They are kept in tables while somebody waits; a longer one is data, and gets 2005.
+/// Longest id of a message, session, correlation, thread or proposal, in bytes.
+/// Ids are kept in tables while a reply is pending; a longer one gets 2005.
 pub(crate) const ID_BYTES_MAX: usize = 256;
 
-/// Longest name of an agent, in bytes; it is a folder's name too.
+/// Longest name of an agent, in bytes; it is the name of a folder, too.
 pub(crate) const AGENT_BYTES_MAX: usize = 64;
 
-/// The types of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Type {
+pub(crate) enum FrameType {
     Message,
     Status,
     Error,
@@ -47,8 +46,7 @@ pub(crate) enum Type {
     Broadcast,
 }
 
-impl Type {
-    /// Every type.
+impl FrameType {
     pub(crate) const ALL: [Self; 21] = [
         Self::Message,
         Self::Status,
@@ -73,7 +71,7 @@ impl Type {
         Self::Broadcast,
     ];
 
-    /// Its name on the wire.
+    /// Returns the name on the wire.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Message => "message",
@@ -100,18 +98,17 @@ impl Type {
         }
     }
 
-    /// The type of that name.
-    pub(crate) fn of(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|known| known.name() == name)
     }
 
-    /// Whether a client without a token may send it where one is wanted.
-    pub(crate) fn is_free(self) -> bool {
+    /// Returns whether a gateway with a token serves it to clients that have not presented theirs.
+    pub(crate) fn is_allowed_before_auth(self) -> bool {
         matches!(self, Self::Handshake | Self::Auth | Self::Ping | Self::Pong | Self::Disconnect)
     }
 }
 
-/// How urgent a message is. The greater one goes first.
+/// The priority of a message; the greatest is delivered first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Priority {
     Low,
@@ -122,8 +119,7 @@ pub(crate) enum Priority {
 }
 
 impl Priority {
-    /// The priority of that name.
-    pub(crate) fn of(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         match name {
             "low" => Some(Self::Low),
             "normal" => Some(Self::Normal),
@@ -134,7 +130,7 @@ impl Priority {
     }
 }
 
-/// What the gateway acts upon in `metadata`.
+/// The fields of `metadata` that the gateway uses.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Metadata {
     pub(crate) priority: Priority,
@@ -142,190 +138,200 @@ pub(crate) struct Metadata {
     pub(crate) parent_id: Option<String>,
     pub(crate) correlation_id: Option<String>,
     pub(crate) ttl_ms: Option<u64>,
-    /// The sender would rather wait for an agent that is offline or busy than be refused.
+    /// Whether to queue the message for an agent that is offline or busy.
     pub(crate) queue: bool,
 }
 
-/// A frame with its envelope checked.
+/// A frame with a valid envelope.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Envelope {
-    pub(crate) kind: Type,
+    pub(crate) kind: FrameType,
     pub(crate) id: Option<String>,
     pub(crate) agent: Option<String>,
     pub(crate) from: Option<String>,
     pub(crate) session_id: Option<String>,
     pub(crate) timestamp_ms: Option<u64>,
     pub(crate) metadata: Metadata,
-    /// The whole frame, as it travels on.
+    /// The whole frame, with its unknown fields.
     pub(crate) fields: Map<String, Value>,
 }
 
-/// A frame that could not be read, with the correlation that its answer carries as far as that could.
+/// An invalid envelope. `correlation_id` is that of the frame if it could be read, for the error
+/// frame.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Unreadable {
-    pub(crate) refusal: Refusal,
+pub(crate) struct DecodeError {
+    pub(crate) error: GatewayError,
     pub(crate) correlation_id: Option<String>,
 }
 
 impl Envelope {
-    /// Reads the envelope of a text.
-    pub(crate) fn decode(text: &str) -> Result<Self, Unreadable> {
-        let without = |refusal| Unreadable { refusal, correlation_id: None };
-        let value = serde_json::from_str(text)
-            .map_err(|error| without(Refusal::new(ErrorCode::InvalidJson, format!("not JSON: {error}"))))?;
+    pub(crate) fn decode(text: &str) -> Result<Self, DecodeError> {
+        let uncorrelated = |error| DecodeError { error, correlation_id: None };
+        let value = serde_json::from_str(text).map_err(|error| {
+            uncorrelated(GatewayError::new(ErrorCode::InvalidJson, format!("not JSON: {error}")))
+        })?;
         match value {
-            Value::Object(fields) => Self::of_fields(fields),
-            _ => Err(without(Refusal::mistyped("message", "an object"))),
+            Value::Object(fields) => Self::from_fields(fields),
+            _ => Err(uncorrelated(GatewayError::wrong_type("message", "an object"))),
         }
     }
 
-    /// Checks the envelope of a frame that never was a text.
-    pub(crate) fn of_fields(fields: Map<String, Value>) -> Result<Self, Unreadable> {
-        let correlation_id = readable_correlation(&fields);
-        Self::checked(fields).map_err(|refusal| Unreadable { refusal, correlation_id })
+    /// Decodes a frame that is an object already.
+    pub(crate) fn from_fields(fields: Map<String, Value>) -> Result<Self, DecodeError> {
+        let correlation_id = find_correlation_id(&fields);
+        Self::parse(fields).map_err(|error| DecodeError { error, correlation_id })
     }
 
-    fn checked(fields: Map<String, Value>) -> Result<Self, Refusal> {
+    fn parse(fields: Map<String, Value>) -> Result<Self, GatewayError> {
         let kind = match fields.get("type") {
-            None => return Err(Refusal::missing("type")),
-            Some(Value::String(name)) => Type::of(name).ok_or_else(|| {
-                Refusal::new(ErrorCode::UnknownType, format!("Unknown message type: {}", cut(name)))
+            None => return Err(GatewayError::missing("type")),
+            Some(Value::String(name)) => FrameType::from_name(name).ok_or_else(|| {
+                GatewayError::new(
+                    ErrorCode::UnknownType,
+                    format!("Unknown message type: {}", truncate_name(name)),
+                )
             })?,
-            Some(_) => return Err(Refusal::mistyped("type", "a string")),
+            Some(_) => return Err(GatewayError::wrong_type("type", "a string")),
         };
-        let timestamp_ms = match fields.get("timestamp") {
-            None | Some(Value::Null) => None,
-            Some(time) => Some(
-                instant::milliseconds(time)
-                    .ok_or_else(|| Refusal::mistyped("timestamp", "milliseconds or a date of ISO 8601"))?,
-            ),
-        };
+        let timestamp_ms =
+            match fields.get("timestamp") {
+                None | Some(Value::Null) => None,
+                Some(time) => Some(timestamp::parse_ms(time).ok_or_else(|| {
+                    GatewayError::wrong_type("timestamp", "milliseconds or an ISO 8601 date")
+                })?),
+            };
         Ok(Self {
             kind,
-            id: identifier(&fields, "id")?,
-            agent: text(&fields, "agent")?,
-            from: text(&fields, "from")?,
-            session_id: identifier(&fields, "sessionId")?,
+            id: optional_id(&fields, "id")?,
+            agent: optional_string(&fields, "agent")?,
+            from: optional_string(&fields, "from")?,
+            session_id: optional_id(&fields, "sessionId")?,
             timestamp_ms,
-            metadata: metadata(&fields)?,
+            metadata: parse_metadata(&fields)?,
             fields,
         })
     }
 
-    /// The content, which some types do without.
+    /// Returns the content, which some types lack.
     pub(crate) fn content(&self) -> Option<&Value> {
         self.fields.get("content")
     }
 }
 
-fn metadata(fields: &Map<String, Value>) -> Result<Metadata, Refusal> {
+fn parse_metadata(fields: &Map<String, Value>) -> Result<Metadata, GatewayError> {
     let empty = Map::new();
     let given = match fields.get("metadata") {
         None | Some(Value::Null) => &empty,
         Some(Value::Object(given)) => given,
-        Some(_) => return Err(Refusal::mistyped("metadata", "an object")),
+        Some(_) => return Err(GatewayError::wrong_type("metadata", "an object")),
     };
-    let priority = match text(given, "priority")? {
+    let priority = match optional_string(given, "priority")? {
         None => Priority::default(),
-        Some(name) => Priority::of(&name)
-            .ok_or_else(|| Refusal::invalid("metadata.priority", "low, normal, high or critical"))?,
+        Some(name) => Priority::from_name(&name)
+            .ok_or_else(|| GatewayError::invalid("metadata.priority", "low, normal, high or critical"))?,
     };
     let ttl_ms = match given.get("ttl") {
         None | Some(Value::Null) => None,
         Some(ttl) => {
-            let seconds = ttl.as_f64().ok_or_else(|| Refusal::mistyped("metadata.ttl", "seconds"))?;
+            let seconds = ttl.as_f64().ok_or_else(|| GatewayError::wrong_type("metadata.ttl", "seconds"))?;
             if seconds < 0.0 {
-                return Err(Refusal::invalid("metadata.ttl", "seconds to live, not below 0"));
+                return Err(GatewayError::invalid("metadata.ttl", "a number of seconds, at least 0"));
             }
             Some((seconds * 1000.0) as u64)
         }
     };
-    // A client of the older gateway puts its correlation beside the metadata.
-    let correlation_id = match identifier(given, "correlationId")? {
+    // Clients of the older gateway put the correlation at the top level.
+    let correlation_id = match optional_id(given, "correlationId")? {
         Some(id) => Some(id),
-        None => identifier(fields, "correlationId")?,
+        None => optional_id(fields, "correlationId")?,
     };
-    identifier(given, "threadId")?;
+    optional_id(given, "threadId")?;
     Ok(Metadata {
         priority,
-        requires_response: flag(given, "requiresResponse")?,
-        parent_id: identifier(given, "parentId")?,
+        requires_response: optional_bool(given, "requiresResponse")?,
+        parent_id: optional_id(given, "parentId")?,
         correlation_id,
         ttl_ms,
-        queue: flag(given, "queue")?,
+        queue: optional_bool(given, "queue")?,
     })
 }
 
-/// A string that may be absent; `null` counts as absent.
-pub(crate) fn text(of: &Map<String, Value>, field: &str) -> Result<Option<String>, Refusal> {
+/// Reads a string that may be absent or `null`.
+pub(crate) fn optional_string(of: &Map<String, Value>, field: &str) -> Result<Option<String>, GatewayError> {
     match of.get(field) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(_) => Err(Refusal::mistyped(field, "a string")),
+        Some(_) => Err(GatewayError::wrong_type(field, "a string")),
     }
 }
 
-/// A string that is kept in tables.
-pub(crate) fn identifier(of: &Map<String, Value>, field: &str) -> Result<Option<String>, Refusal> {
-    match text(of, field)? {
+/// Reads an id that may be absent or `null`, and checks its length.
+pub(crate) fn optional_id(of: &Map<String, Value>, field: &str) -> Result<Option<String>, GatewayError> {
+    match optional_string(of, field)? {
         Some(id) if id.len() > ID_BYTES_MAX => {
-            Err(Refusal::invalid(field, &format!("at most {ID_BYTES_MAX} bytes")))
+            Err(GatewayError::invalid(field, &format!("at most {ID_BYTES_MAX} bytes")))
         }
         id => Ok(id),
     }
 }
 
-fn flag(of: &Map<String, Value>, field: &str) -> Result<bool, Refusal> {
+fn optional_bool(of: &Map<String, Value>, field: &str) -> Result<bool, GatewayError> {
     match of.get(field) {
         None | Some(Value::Null) => Ok(false),
-        Some(Value::Bool(flag)) => Ok(*flag),
-        Some(_) => Err(Refusal::mistyped(field, "true or false")),
+        Some(Value::Bool(value)) => Ok(*value),
+        Some(_) => Err(GatewayError::wrong_type(field, "true or false")),
     }
 }
 
-fn readable_correlation(fields: &Map<String, Value>) -> Option<String> {
+fn find_correlation_id(fields: &Map<String, Value>) -> Option<String> {
     let in_metadata = fields.get("metadata").and_then(|metadata| metadata.get("correlationId"));
     let id = in_metadata.or_else(|| fields.get("correlationId"))?.as_str()?;
     (id.len() <= ID_BYTES_MAX).then(|| id.to_owned())
 }
 
-/// A stranger's word, short enough to be repeated to it.
-pub(crate) fn cut(word: &str) -> &str {
-    word.get(..word.floor_char_boundary(ID_BYTES_MAX)).unwrap_or_default()
+/// Truncates a name that a client sent, to repeat it in a message or a log.
+pub(crate) fn truncate_name(name: &str) -> &str {
+    name.get(..name.floor_char_boundary(ID_BYTES_MAX)).unwrap_or_default()
 }
 
-/// Whether an agent may be called that: safe as a folder's name, and not the gateway's.
+/// Returns whether an agent may have that name: safe as the name of a folder, and not reserved.
 pub(crate) fn is_agent_name(name: &str) -> bool {
-    let starts_well = name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric());
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    starts_well && name.len() <= AGENT_BYTES_MAX && name.bytes().all(is_plain) && name != GATEWAY
+    let has_valid_start = name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric());
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    has_valid_start && name.len() <= AGENT_BYTES_MAX && name.bytes().all(is_allowed) && name != GATEWAY
 }
 
-/// A frame of the gateway's own.
-pub(crate) fn from_gateway(kind: Type, content: Value, correlation_id: Option<&str>, now_ms: u64) -> Value {
+/// Builds a frame that is from the gateway itself.
+pub(crate) fn gateway_frame(
+    kind: FrameType,
+    content: Value,
+    correlation_id: Option<&str>,
+    now_ms: u64,
+) -> Value {
     let mut frame = json!({"type": kind.name(), "from": GATEWAY, "content": content, "timestamp": now_ms});
     if let Some(id) = correlation_id {
-        correlate(&mut frame, id);
+        set_correlation_id(&mut frame, id);
     }
     frame
 }
 
-/// An error: its name stands at the top too, where the table of types wants it and older clients look.
-pub(crate) fn error(refusal: &Refusal, correlation_id: Option<&str>, now_ms: u64) -> Value {
-    let (code, name) = refusal.code.parts();
-    let content = json!({"error": name, "message": refusal.message, "code": code});
-    let mut frame = from_gateway(Type::Error, content, correlation_id, now_ms);
+/// Builds an error frame. The name is at the top level too, where the specification and older
+/// clients expect it.
+pub(crate) fn error_frame(error: &GatewayError, correlation_id: Option<&str>, now_ms: u64) -> Value {
+    let (code, name) = error.code.parts();
+    let content = json!({"error": name, "message": error.message, "code": code});
+    let mut frame = gateway_frame(FrameType::Error, content, correlation_id, now_ms);
     frame["error"] = json!(name);
     frame
 }
 
-/// What either side says before it closes the connection.
-pub(crate) fn disconnect(reason: &str) -> Value {
-    json!({"type": Type::Disconnect.name(), "content": {"reason": reason}})
+/// Builds the frame that precedes the close of a connection.
+pub(crate) fn disconnect_frame(reason: &str) -> Value {
+    json!({"type": FrameType::Disconnect.name(), "content": {"reason": reason}})
 }
 
-/// Puts the correlation where the clients of both kinds look for it.
-pub(crate) fn correlate(frame: &mut Value, id: &str) {
+/// Sets the correlation in `metadata` and at the top level, where older clients expect it.
+pub(crate) fn set_correlation_id(frame: &mut Value, id: &str) {
     if !frame["metadata"].is_object() {
         frame["metadata"] = json!({});
     }

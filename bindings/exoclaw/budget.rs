@@ -1,13 +1,14 @@
-//! How many tokens may be used: in a session, in a day, in a month.
+//! Token budgets per session, day and month.
 //!
-//! A message is refused before any model is called, by what is used already and an estimate of what it adds. Days and
-//! months are those of UTC. What was used is kept by the store; here is only the arithmetic.
+//! A message that would exceed a budget is rejected before any model is called, by the tokens used
+//! so far and an estimate of what it adds. Days and months are in UTC. The store counts the tokens;
+//! this file only does arithmetic.
 
 use serde::Deserialize;
 
 use super::route::SessionId;
 
-/// The limits of a gateway; what is absent has none.
+/// The limits of a gateway; an absent one means unlimited.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Budgets {
@@ -16,26 +17,30 @@ pub(crate) struct Budgets {
     pub(crate) monthly: Option<u64>,
 }
 
-/// What was used so far.
+/// Tokens used so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Used {
+pub(crate) struct UsageTotals {
     pub(crate) session: u64,
     pub(crate) daily: u64,
     pub(crate) monthly: u64,
 }
 
-/// Which budget is used up.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("token budget exceeded ({scope}: {used}/{limit})")]
-pub(crate) struct Exceeded {
+pub(crate) struct BudgetExceeded {
     scope: String,
     used: u64,
     limit: u64,
 }
 
 impl Budgets {
-    /// Whether `estimate` more tokens may be used.
-    pub(crate) fn check(&self, session: &SessionId, used: &Used, estimate: u64) -> Result<(), Exceeded> {
+    /// Checks whether `estimate` more tokens may be used.
+    pub(crate) fn check(
+        &self,
+        session: &SessionId,
+        used: &UsageTotals,
+        estimate: u64,
+    ) -> Result<(), BudgetExceeded> {
         let scopes = [
             (self.session, used.session, format!("session:{session}")),
             (self.daily, used.daily, "daily".to_owned()),
@@ -45,20 +50,20 @@ impl Budgets {
             if let Some(limit) = limit
                 && used.saturating_add(estimate) > limit
             {
-                return Err(Exceeded { scope, used, limit });
+                return Err(BudgetExceeded { scope, used, limit });
             }
         }
         Ok(())
     }
 }
 
-/// Roughly how many tokens texts are: four bytes each, and one for what is rounded away.
-pub(crate) fn estimate<'a>(texts: impl Iterator<Item = &'a str>) -> u64 {
+/// Estimates one token per four bytes, and one more for the remainder.
+pub(crate) fn estimate_tokens<'a>(texts: impl Iterator<Item = &'a str>) -> u64 {
     let bytes = texts.fold(0_u64, |sum, text| sum.saturating_add(text.len() as u64));
     (bytes / 4).saturating_add(1)
 }
 
-/// The day and the month of a moment, as numbers that never come again.
+/// The day and the month of a time, as consecutive numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Periods {
     /// Days since 1970.
@@ -70,20 +75,21 @@ pub(crate) struct Periods {
 const SECONDS_PER_DAY: i64 = 86_400;
 
 impl Periods {
-    /// Those of a moment, given in seconds since 1970.
+    /// `seconds` are since 1970.
     ///
-    /// Years are counted from March, so that the day that comes and goes is their last, in cycles of 400 years, which
-    /// all have the same number of days.
+    /// Years start in March here, so that a leap day is the last day of its year. Cycles of 400
+    /// years all have the same number of days.
     pub(crate) fn at(seconds: i64) -> Self {
         const DAYS_PER_CYCLE: i64 = 146_097;
         const DAYS_FROM_MARCH_0_TO_1970: i64 = 719_468;
         let day = seconds.div_euclid(SECONDS_PER_DAY);
         let from_march_0 = day + DAYS_FROM_MARCH_0_TO_1970;
-        let (cycle, of_cycle) =
+        let (cycle, day_of_cycle) =
             (from_march_0.div_euclid(DAYS_PER_CYCLE), from_march_0.rem_euclid(DAYS_PER_CYCLE));
-        let year_of_cycle = (of_cycle - of_cycle / 1460 + of_cycle / 36_524 - of_cycle / 146_096) / 365;
-        let of_year = of_cycle - (365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
-        let months_from_march = (5 * of_year + 2) / 153;
+        let year_of_cycle =
+            (day_of_cycle - day_of_cycle / 1460 + day_of_cycle / 36_524 - day_of_cycle / 146_096) / 365;
+        let day_of_year = day_of_cycle - (365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
+        let months_from_march = (5 * day_of_year + 2) / 153;
         Self { day, month: (cycle * 400 + year_of_cycle) * 12 + months_from_march + 2 }
     }
 }
@@ -105,9 +111,9 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_may_be_used_up_to_its_limit_and_not_past_it() {
+    fn message_past_the_budget_is_rejected() {
         let budgets = Budgets { session: Some(10), ..Budgets::default() };
-        let used = |session| Used { session, ..Used::default() };
+        let used = |session| UsageTotals { session, ..UsageTotals::default() };
         assert_eq!(budgets.check(&session(), &used(8), 2), Ok(()));
         let exceeded = budgets.check(&session(), &used(8), 3).unwrap_err();
         assert_eq!(exceeded.to_string(), "token budget exceeded (session:default:w:a:main: 8/10)");
@@ -115,11 +121,11 @@ mod tests {
     }
 
     #[test]
-    fn the_narrowest_budget_that_is_used_up_is_named() {
+    fn narrowest_exceeded_budget_is_reported() {
         let budgets = Budgets { session: None, daily: Some(5), monthly: Some(7) };
         let text = |daily, monthly| {
             budgets
-                .check(&session(), &Used { session: 99, daily, monthly }, 1)
+                .check(&session(), &UsageTotals { session: 99, daily, monthly }, 1)
                 .map_err(|error| error.to_string())
         };
         assert_eq!(text(5, 7), Err("token budget exceeded (daily: 5/5)".to_owned()));
@@ -128,13 +134,13 @@ mod tests {
     }
 
     #[test]
-    fn four_bytes_are_a_token_and_there_is_at_least_one() {
-        assert_eq!(estimate(std::iter::empty()), 1);
-        assert_eq!(estimate(["abc", "abcde"].into_iter()), 3);
+    fn estimate_is_a_token_per_four_bytes_plus_one() {
+        assert_eq!(estimate_tokens(std::iter::empty()), 1);
+        assert_eq!(estimate_tokens(["abc", "abcde"].into_iter()), 3);
     }
 
     #[test]
-    fn months_begin_on_their_first_day() {
+    fn month_changes_on_its_first_day() {
         let month = |days: i64| Periods::at(days * SECONDS_PER_DAY).month;
         assert_eq!(month(0), 1970 * 12);
         assert_eq!((month(30), month(31)), (1970 * 12, 1970 * 12 + 1));
@@ -145,7 +151,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn from_day_to_day_the_month_stays_or_is_the_next(day in -1_000_000_i64..1_000_000) {
+        fn month_of_the_next_day_is_the_same_or_the_next(day in -1_000_000_i64..1_000_000) {
             let (one, other) = (Periods::at(day * SECONDS_PER_DAY), Periods::at((day + 1) * SECONDS_PER_DAY));
             prop_assert!(other.month == one.month || other.month == one.month + 1);
             let month_later = Periods::at((day + 31) * SECONDS_PER_DAY);

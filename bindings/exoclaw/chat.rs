@@ -1,133 +1,130 @@
-//! One message, from its arrival to the end of its answer.
+//! Processes one message, from its arrival to the end of its answer.
 //!
-//! What can be refused is refused before the first event, with a plain answer; after that every end is a `done`. The
-//! context is read once the session is ours, so that a message that waited knows the turn it waited for. The session
-//! stays ours until the turn is kept and `done` is on its way. Dropping the future at any point is fine: the session
-//! is free again, and the turn was not kept.
+//! A rejection is sent as a plain response before the first event; after that, every answer ends
+//! with `done`. The context is loaded while the session is locked, so that a message that waited
+//! sees the turn before it. The lock is held until the turn is saved and `done` is sent. Dropping
+//! the future at any point releases the lock, and the turn is not saved.
 
 use std::sync::Arc;
 
-use super::agents::model::Work;
-use super::agents::{AgentError, Question};
+use super::agents::model::ModelResources;
+use super::agents::{AgentError, AgentRequest};
 use super::budget;
 use super::facts;
 use super::gateway::{Agent, Gateway, RequestError};
 use super::locks::SessionGuard;
 use super::now_seconds;
-use super::report::{ClientGone, Report};
+use super::progress::{ClientGone, ProgressSender};
 use super::route::SessionId;
-use super::store::{Context, Turn};
+use super::store::{ChatContext, Turn};
+use super::tool_session::ToolSession;
 use super::wire::{ChatSendParams, Event};
-use super::workspace::Workspace;
 use crate::binding::Principal;
 
-/// Answers a message.
 pub(super) async fn serve(
     gateway: &Gateway,
     principal: Arc<Principal>,
-    chat: &ChatSendParams,
-    report: &Report,
+    params: &ChatSendParams,
+    progress: &ProgressSender,
 ) -> Result<(), ClientGone> {
-    match begin(gateway, &principal, chat).await {
-        Ok(begun) => begun.answer(gateway, principal, chat, report).await,
-        Err(refused) => report.answer(Err(refused.to_string())).await,
+    match start_chat(gateway, &principal, params).await {
+        Ok(chat) => chat.run(gateway, principal, params, progress).await,
+        Err(error) => progress.send_response(Err(error.to_string())).await,
     }
 }
 
-/// A chat that nothing stands in the way of.
-struct Begun {
+/// An accepted message, with its session locked.
+struct Chat {
     session: SessionId,
     agent: Agent,
-    context: Context,
-    _ours: SessionGuard,
+    context: ChatContext,
+    _guard: SessionGuard,
 }
 
-async fn begin(
+/// Waits for the session, and checks everything that can reject the message.
+async fn start_chat(
     gateway: &Gateway,
     principal: &Principal,
-    chat: &ChatSendParams,
-) -> Result<Begun, RequestError> {
-    let origin = chat.origin();
-    let session = gateway.session(&origin, principal)?;
-    gateway.store.touch(session.clone(), now_seconds()).await?;
-    let ours = gateway.locks.lock(&session).await;
-    let agent = gateway.agent(&session, &origin)?;
-    let context = gateway.store.context(session.clone(), gateway.window, now_seconds()).await?;
+    params: &ChatSendParams,
+) -> Result<Chat, RequestError> {
+    let origin = params.origin();
+    let session = gateway.find_session(&origin, principal)?;
+    gateway.store.touch_session(session.clone(), now_seconds()).await?;
+    let guard = gateway.locks.lock(&session).await;
+    let agent = gateway.find_agent(&session, &origin)?;
+    let context = gateway.store.load_context(session.clone(), gateway.window, now_seconds()).await?;
     let texts = context.turns.iter().flat_map(|turn| [turn.user.as_str(), turn.assistant.as_str()]);
-    let estimate = budget::estimate(texts.chain([chat.content.as_str()]));
-    let refused = |text: String| RequestError::Refused(text);
+    let estimate = budget::estimate_tokens(texts.chain([params.content.as_str()]));
     gateway
         .budgets
-        .check(&session, &context.used, estimate)
-        .map_err(|exceeded| refused(exceeded.to_string()))?;
-    if let Agent::Model(model) = &agent
-        && let Some(missing) = model.unready()
-    {
-        return Err(refused(missing));
+        .check(&session, &context.usage, estimate)
+        .map_err(|exceeded| RequestError::Rejected(exceeded.to_string()))?;
+    if let Agent::Model(model) = &agent {
+        model.check_key().map_err(RequestError::Rejected)?;
     }
-    Ok(Begun { session, agent, context, _ours: ours })
+    Ok(Chat { session, agent, context, _guard: guard })
 }
 
-impl Begun {
-    async fn answer(
+impl Chat {
+    async fn run(
         self,
         gateway: &Gateway,
         principal: Arc<Principal>,
-        chat: &ChatSendParams,
-        report: &Report,
+        params: &ChatSendParams,
+        progress: &ProgressSender,
     ) -> Result<(), ClientGone> {
-        let outcome = match self.ask(gateway, principal, chat, report).await {
-            Ok(answer) => self.keep(gateway, chat, answer).await.map_err(|error| error.to_string()),
-            Err(AgentError::Failed(text)) => Err(text),
+        let result = match self.call_agent(gateway, principal, params, progress).await {
+            Ok(answer) => self.save_turn(gateway, params, answer).await.map_err(|error| error.to_string()),
+            Err(AgentError::Failed(message)) => Err(message),
             Err(AgentError::ClientGone(gone)) => return Err(gone),
         };
-        if let Err(text) = outcome {
-            tracing::warn!(session = %self.session, error = text, "a chat failed");
-            report.event(Event::Error(text)).await?;
+        if let Err(message) = result {
+            tracing::warn!(session = %self.session, error = message, "exoclaw chat failed");
+            progress.send_event(Event::Error(message)).await?;
         }
-        report.event(Event::Done).await
+        progress.send_event(Event::Done).await
     }
 
-    async fn ask(
+    async fn call_agent(
         &self,
         gateway: &Gateway,
         principal: Arc<Principal>,
-        chat: &ChatSendParams,
-        report: &Report,
+        params: &ChatSendParams,
+        progress: &ProgressSender,
     ) -> Result<String, AgentError> {
-        let known = if gateway.keeps_facts { self.context.facts.clone() } else { Vec::new() };
-        let facts = facts::told(&facts::by_relevance(known, &chat.content));
-        let question = Question {
+        let known_facts = if gateway.stores_facts { self.context.facts.clone() } else { Vec::new() };
+        let facts = facts::format_facts(&facts::sort_by_relevance(known_facts, &params.content));
+        let request = AgentRequest {
             session: &self.session,
-            content: &chat.content,
+            content: &params.content,
             turns: &self.context.turns,
             facts: facts.as_deref(),
         };
         let failed = |error: RequestError| AgentError::Failed(error.to_string());
         match &self.agent {
-            Agent::Script(script) => script.answer(&question, &gateway.store, report).await,
+            Agent::Script(script) => script.answer(&request, &gateway.store, progress).await,
             Agent::Model(model) => {
                 let toolbox = gateway.toolbox(&self.session.agent).await.map_err(failed)?;
                 let host = gateway.host().map_err(failed)?.clone();
-                let workspace = Workspace::new(host, principal, gateway.runtime.clone());
-                let work = Work { http: &gateway.http, store: &gateway.store, toolbox, workspace, report };
-                model.answer(&question, work).await
+                let tool_session = ToolSession::new(host, principal, gateway.runtime.clone());
+                let (http, store) = (&gateway.http, &gateway.store);
+                model.answer(&request, ModelResources { http, store, toolbox, tool_session, progress }).await
             }
         }
     }
 
-    /// An empty answer is no turn: providers refuse a history with an empty message in it.
-    async fn keep(
+    /// An empty answer is not saved: providers reject a history that contains an empty message.
+    async fn save_turn(
         &self,
         gateway: &Gateway,
-        chat: &ChatSendParams,
+        params: &ChatSendParams,
         answer: String,
     ) -> Result<(), RequestError> {
         if answer.is_empty() {
             return Ok(());
         }
-        let stated = if gateway.keeps_facts { facts::stated_in(&chat.content) } else { Vec::new() };
-        let turn = Turn { at: now_seconds(), user: chat.content.clone(), assistant: answer };
-        Ok(gateway.store.keep_turn(self.session.clone(), turn, stated).await?)
+        let facts = if gateway.stores_facts { facts::extract_facts(&params.content) } else { Vec::new() };
+        let turn = Turn { at: now_seconds(), user: params.content.clone(), assistant: answer };
+        Ok(gateway.store.save_turn(self.session.clone(), turn, facts).await?)
     }
 }

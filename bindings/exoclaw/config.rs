@@ -1,4 +1,4 @@
-//! What an operator configures: the gateway that is served here, and the gateways elsewhere.
+//! The settings of the operator: the gateway served here, and the remote gateways.
 
 use std::collections::BTreeMap;
 
@@ -9,49 +9,48 @@ use super::model::Provider;
 use super::route::Rule;
 use crate::binding::Policy;
 
-/// The configuration of the package.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Config {
     #[serde(default)]
-    pub(super) serve: Serve,
-    /// By the names that scripts call them.
+    pub(super) serve: ServeConfig,
+    /// The remote gateways, by the names that scripts use.
     #[serde(default)]
-    pub(super) gateways: BTreeMap<String, Peer>,
+    pub(super) gateways: BTreeMap<String, GatewayConfig>,
 }
 
-/// A gateway elsewhere.
+/// A remote gateway.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Peer {
+pub(super) struct GatewayConfig {
     pub(super) url: String,
     pub(super) token: Option<String>,
 }
 
-/// The gateway that is served here.
+/// The gateway served here.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(super) struct Serve {
+pub(super) struct ServeConfig {
     pub(super) path: String,
-    /// An address of its own, where it is reached at `/ws`.
+    /// An additional address, where the gateway is at `/ws`.
     pub(super) listen: Option<String>,
     pub(super) token: Option<String>,
-    /// What agents may do for those who come with the token.
+    /// The policy of the principal that clients with the token have.
     pub(super) policy: Policy,
-    /// Whether the methods that the specification lists as future are served.
+    /// Whether the methods that the specification reserves for the future are served.
     pub(super) extensions: bool,
     /// Whether all principals share agents, sessions and facts.
     pub(super) shared: bool,
-    /// The principals that may answer for agents of scripts, by the agents' ids.
+    /// By agent id, the only principal whose scripts may register the agent.
     pub(super) owners: BTreeMap<String, String>,
     pub(super) strict_routing: bool,
     pub(super) routes: Vec<Rule>,
-    pub(super) agents: BTreeMap<String, ModelAgent>,
+    pub(super) agents: BTreeMap<String, ModelAgentConfig>,
     pub(super) budgets: Budgets,
-    pub(super) memory: Memory,
+    pub(super) memory: MemoryConfig,
 }
 
-impl Default for Serve {
+impl Default for ServeConfig {
     fn default() -> Self {
         Self {
             path: "/exoclaw".to_owned(),
@@ -65,24 +64,23 @@ impl Default for Serve {
             routes: Vec::new(),
             agents: BTreeMap::new(),
             budgets: Budgets::default(),
-            memory: Memory::default(),
+            memory: MemoryConfig::default(),
         }
     }
 }
 
-/// What is remembered.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(super) struct Memory {
-    /// The SQLite file; without it everything is forgotten with the server.
+pub(super) struct MemoryConfig {
+    /// The SQLite file. Without it, everything is kept in memory and lost when the server stops.
     pub(super) path: Option<String>,
-    /// Turns that an agent is told with a message.
+    /// Earlier turns that an agent gets with a message.
     pub(super) window: usize,
-    /// Whether facts about an account are kept.
+    /// Whether facts about an account are stored.
     pub(super) semantic: bool,
 }
 
-impl Default for Memory {
+impl Default for MemoryConfig {
     fn default() -> Self {
         Self { path: None, window: 5, semantic: false }
     }
@@ -91,25 +89,26 @@ impl Default for Memory {
 /// An agent that is a language model.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct ModelAgent {
+pub(super) struct ModelAgentConfig {
     pub(super) provider: Provider,
     pub(super) model: String,
     pub(super) endpoint: Option<String>,
     pub(super) api_key: Option<String>,
     pub(super) system_prompt: Option<String>,
-    /// A text file that says who the agent is.
+    /// A text file that is appended to the system prompt.
     pub(super) soul: Option<String>,
     #[serde(default = "max_tokens_default")]
     pub(super) max_tokens: u32,
-    /// How long the provider may take to begin its answer, and between two parts of it.
-    #[serde(default = "patience_default")]
+    /// Timeout of the start of the provider's answer.
+    #[serde(default = "provider_timeout_default")]
     pub(super) request_ms: u64,
-    #[serde(default = "patience_default")]
+    /// Longest pause within the answer.
+    #[serde(default = "provider_timeout_default")]
     pub(super) idle_ms: u64,
     /// Names of bindings, or `kv.*`, or `*`.
     #[serde(default = "tools_default")]
     pub(super) tools: Vec<String>,
-    /// Whether it may run code of its own.
+    /// Whether the model has the tool `eval`.
     #[serde(default)]
     pub(super) eval: bool,
 }
@@ -118,7 +117,7 @@ fn max_tokens_default() -> u32 {
     4096
 }
 
-fn patience_default() -> u64 {
+fn provider_timeout_default() -> u64 {
     45_000
 }
 

@@ -1,4 +1,4 @@
-//! The gateway's side of a connection, between the drivers and the machine.
+//! A connection of the gateway: performs the effects of the machine, and runs its jobs as tasks.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -11,17 +11,17 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::gateway::Gateway;
 use super::machine::{Effect, Machine};
-use super::report::{Report, Reported};
+use super::progress::{JobProgress, ProgressSender};
 use super::requests;
 use super::wire::Call;
 use crate::binding::Principal;
 use crate::peering::{Conversation, Endpoint, IncomingConnection, Outbox, commands, pump};
 use crate::transport::close_code;
 
-/// Longest message that is read: a long document as content, and no more than the server itself reads by default.
+/// Longest message that is read, as much as the server itself reads by default. A long document
+/// fits.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
-/// Where clients of the gateway arrive.
 pub(super) struct GatewayEndpoint(pub(super) Arc<Gateway>);
 
 impl Endpoint for GatewayEndpoint {
@@ -33,19 +33,20 @@ impl Endpoint for GatewayEndpoint {
         MESSAGE_BYTES_MAX
     }
 
-    fn serve(&self, mut visit: IncomingConnection) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    fn serve(&self, mut incoming: IncomingConnection) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let gateway = Arc::clone(&self.0);
         Box::pin(async move {
             let (progress_tx, mut progress_rx) = commands();
             let mut connection = Connection {
                 machine: Machine::new(gateway.token.clone(), gateway.methods),
-                principal: gateway.guest.clone().unwrap_or(visit.principal),
+                principal: gateway.token_principal.clone().unwrap_or(incoming.principal),
                 gateway,
                 progress_tx,
                 job: None,
             };
-            let parting = pump(&mut visit.transport, &mut connection, &mut progress_rx, &visit.stop).await;
-            tracing::debug!(?parting, "a client of the gateway has left");
+            let disconnect =
+                pump(&mut incoming.transport, &mut connection, &mut progress_rx, &incoming.stop).await;
+            tracing::debug!(?disconnect, "exoclaw client disconnected");
         })
     }
 }
@@ -54,58 +55,60 @@ struct Connection {
     machine: Machine,
     gateway: Arc<Gateway>,
     principal: Arc<Principal>,
-    progress_tx: mpsc::Sender<Reported>,
-    /// What is being served. It ends with the connection: the provider is not asked on for nobody.
+    progress_tx: mpsc::Sender<JobProgress>,
+    /// The running job. It is aborted with the connection, so that a provider is not used for a
+    /// client that left.
     job: Option<AbortOnDropHandle<()>>,
 }
 
 impl Connection {
-    fn apply(&mut self, effects: Vec<Effect>, out: &mut Outbox) {
+    fn perform(&mut self, effects: Vec<Effect>, out: &mut Outbox) {
         for effect in effects {
             match effect {
                 Effect::Send(frame) => out.send(frame),
                 Effect::Close => out.close(close_code::NORMAL, "auth_failed"),
-                Effect::Begin { job, call } => self.begin(job, call),
+                Effect::StartJob { job, call } => self.spawn_job(job, call),
             }
         }
     }
 
-    fn begin(&mut self, job: u64, call: Call) {
+    fn spawn_job(&mut self, job: u64, call: Call) {
         let (gateway, principal) = (Arc::clone(&self.gateway), Arc::clone(&self.principal));
-        let report = Report { job, progress_tx: self.progress_tx.clone() };
+        let progress = ProgressSender { job, progress_tx: self.progress_tx.clone() };
         let runtime = self.gateway.runtime.clone();
-        self.job = Some(AbortOnDropHandle::new(runtime.spawn(run(gateway, principal, call, report))));
+        self.job = Some(AbortOnDropHandle::new(runtime.spawn(run_job(gateway, principal, call, progress))));
     }
 }
 
-/// Whatever happens, a job comes to an end that its connection hears of, or the requests behind it wait for ever.
-async fn run(gateway: Arc<Gateway>, principal: Arc<Principal>, call: Call, report: Report) {
-    let served = AssertUnwindSafe(requests::serve(&gateway, principal, call, &report)).catch_unwind().await;
-    let left = match served {
-        Ok(served) => served.is_err(),
-        Err(_) => report.answer(Err("internal error".to_owned())).await.is_err(),
+/// Reports the end of the job even if it panics: otherwise the requests queued behind it would wait
+/// forever.
+async fn run_job(gateway: Arc<Gateway>, principal: Arc<Principal>, call: Call, progress: ProgressSender) {
+    let result = AssertUnwindSafe(requests::serve(&gateway, principal, call, &progress)).catch_unwind().await;
+    let client_left = match result {
+        Ok(sent) => sent.is_err(),
+        Err(_) => progress.send_response(Err("internal error".to_owned())).await.is_err(),
     };
-    if left {
-        tracing::debug!(job = report.job, "the client left before the end of its answer");
+    if client_left {
+        tracing::debug!(job = progress.job, "exoclaw client disconnected before the end of its request");
     }
 }
 
 impl Conversation for Connection {
-    type Command = Reported;
+    type Command = JobProgress;
 
     fn on_open(&mut self, now: Instant, out: &mut Outbox) {
         let effects = self.machine.on_open(now);
-        self.apply(effects, out);
+        self.perform(effects, out);
     }
 
     fn on_text(&mut self, text: &str, _now: Instant, out: &mut Outbox) {
         let effects = self.machine.on_text(text);
-        self.apply(effects, out);
+        self.perform(effects, out);
     }
 
-    fn on_command(&mut self, reported: Reported, _now: Instant, out: &mut Outbox) {
-        let effects = self.machine.on_progress(reported.job, &reported.progress);
-        self.apply(effects, out);
+    fn on_command(&mut self, command: JobProgress, _now: Instant, out: &mut Outbox) {
+        let effects = self.machine.on_progress(command.job, &command.progress);
+        self.perform(effects, out);
     }
 
     fn wake_at(&self) -> Option<Instant> {
@@ -114,12 +117,12 @@ impl Conversation for Connection {
 
     fn on_wake(&mut self, now: Instant, out: &mut Outbox) {
         let effects = self.machine.on_wake(now);
-        self.apply(effects, out);
+        self.perform(effects, out);
     }
 
     fn on_binary(&mut self, _: &[u8], _: Instant, out: &mut Outbox) {
         let effects = self.machine.on_binary();
-        self.apply(effects, out);
+        self.perform(effects, out);
     }
 
     fn on_end(&mut self, _now: Instant) {

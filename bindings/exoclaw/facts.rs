@@ -1,34 +1,35 @@
-//! What an account tells about itself in passing, and what of it matters for a question.
+//! Extracts facts that users state about themselves, and selects those relevant to a message.
 //!
-//! Only what the user says is read: an agent that repeats or invents things must not become its own source. The
-//! patterns are few and plain English; one fact a subject, and the last word counts.
+//! Only messages of users are read: an agent must not become a source of its own facts. The
+//! patterns are a few English phrases. There is one fact per subject, and a later statement
+//! replaces an earlier one.
 
 use serde::Serialize;
 
-/// Longest subject of a fact: a few words.
+/// Longest subject of a fact, enough for a few words.
 const SUBJECT_BYTES_MAX: usize = 64;
 
-/// Longest value of a fact: more is no fact but a story.
+/// Longest value of a fact. Longer texts are not facts but prose.
 const VALUE_BYTES_MAX: usize = 256;
 
-/// Facts that one message may bring; a message that has more is a list of something else.
+/// Most facts of one message. A message with more is probably a list of something else.
 pub(crate) const FACTS_PER_MESSAGE_MAX: usize = 16;
 
-/// Facts that an agent is told with a message: what fits into a glance.
-pub(crate) const FACTS_TOLD_MAX: usize = 10;
+/// Most facts that an agent gets with a message.
+pub(crate) const FACTS_IN_PROMPT_MAX: usize = 10;
 
-/// Shortest word that can be searched for; shorter ones are in every sentence.
+/// Shortest word that is searched for. Shorter ones occur in every sentence.
 const WORD_CHARS_MIN: usize = 3;
 
-/// Something that is known of an account.
+/// Something that an account's user stated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Fact {
     pub(crate) subject: String,
     pub(crate) value: String,
 }
 
-/// How a sentence begins that states a fact, and of what. In order: the first that fits a place is taken.
-const OPENINGS: [(&str, &str); 9] = [
+/// The phrases that introduce a fact, with its subject. The first that matches a clause wins.
+const PHRASES: [(&str, &str); 9] = [
     ("my name is ", "name"),
     ("call me ", "name"),
     ("i live in ", "location"),
@@ -40,14 +41,13 @@ const OPENINGS: [(&str, &str); 9] = [
     ("i prefer ", "preference"),
 ];
 
-/// The facts that a message states.
-pub(crate) fn stated_in(message: &str) -> Vec<Fact> {
+pub(crate) fn extract_facts(message: &str) -> Vec<Fact> {
     let mut facts: Vec<Fact> = Vec::new();
     for clause in message.split(['.', '!', '?', ',', ';', '(', ')', '\n']) {
         if facts.len() == FACTS_PER_MESSAGE_MAX {
             break;
         }
-        if let Some(fact) = stated_by(clause.trim()) {
+        if let Some(fact) = extract_fact(clause.trim()) {
             facts.retain(|earlier| earlier.subject != fact.subject);
             facts.push(fact);
         }
@@ -55,27 +55,28 @@ pub(crate) fn stated_in(message: &str) -> Vec<Fact> {
     facts
 }
 
-fn stated_by(clause: &str) -> Option<Fact> {
-    // Only ASCII changes its case here, so that places in one text are places in the other.
+fn extract_fact(clause: &str) -> Option<Fact> {
+    // Lowercasing only ASCII keeps byte positions the same in both texts.
     let lower = clause.to_ascii_lowercase();
-    for (opening, subject) in OPENINGS {
-        if let Some(at) = word_position(&lower, opening) {
-            return fact(subject, clause.get(at + opening.len()..)?);
+    for (phrase, subject) in PHRASES {
+        if let Some(at) = find_at_word(&lower, phrase) {
+            return new_fact(subject, clause.get(at + phrase.len()..)?);
         }
     }
-    let rest = clause.get(word_position(&lower, "my ")? + "my ".len()..)?;
+    let rest = clause.get(find_at_word(&lower, "my ")? + "my ".len()..)?;
     let (subject, value) = rest.split_once(" is ")?;
-    fact(&subject.trim().to_lowercase(), value)
+    new_fact(&subject.trim().to_lowercase(), value)
 }
 
-/// Where `pattern` begins at the beginning of a word.
-fn word_position(text: &str, pattern: &str) -> Option<usize> {
-    let begins_word =
+/// Finds `pattern` where it starts a word.
+fn find_at_word(text: &str, pattern: &str) -> Option<usize> {
+    let starts_word =
         |at: &usize| text.get(..*at).is_some_and(|before| !before.ends_with(|c: char| c.is_alphanumeric()));
-    text.match_indices(pattern).map(|(at, _)| at).find(begins_word)
+    text.match_indices(pattern).map(|(at, _)| at).find(starts_word)
 }
 
-fn fact(subject: &str, value: &str) -> Option<Fact> {
+/// Returns `None` if the subject or the value is empty or too long.
+fn new_fact(subject: &str, value: &str) -> Option<Fact> {
     let value = value.trim();
     let fits = !subject.is_empty()
         && subject.len() <= SUBJECT_BYTES_MAX
@@ -84,37 +85,40 @@ fn fact(subject: &str, value: &str) -> Option<Fact> {
     fits.then(|| Fact { subject: subject.to_owned(), value: value.to_owned() })
 }
 
-/// Those that have most in common with `query` first; those that have the same keep their order.
-pub(crate) fn by_relevance(mut facts: Vec<Fact>, query: &str) -> Vec<Fact> {
-    let words = words_of(query);
-    facts.sort_by_cached_key(|fact| std::cmp::Reverse(in_common(fact, &words)));
+/// Sorts by the number of words in common with `query`, most first. The sort is stable.
+pub(crate) fn sort_by_relevance(mut facts: Vec<Fact>, query: &str) -> Vec<Fact> {
+    let words = split_words(query);
+    facts.sort_by_cached_key(|fact| std::cmp::Reverse(count_matches(fact, &words)));
     facts
 }
 
-/// Those that have something in common with `query`, the most first.
-pub(crate) fn matching(facts: Vec<Fact>, query: &str) -> Vec<Fact> {
-    let words = words_of(query);
-    let found = facts.into_iter().filter(|fact| in_common(fact, &words) > 0).collect();
-    by_relevance(found, query)
+/// Returns the facts with at least one word in common with `query`, sorted by relevance.
+pub(crate) fn search_facts(facts: Vec<Fact>, query: &str) -> Vec<Fact> {
+    let words = split_words(query);
+    let matching = facts.into_iter().filter(|fact| count_matches(fact, &words) > 0).collect();
+    sort_by_relevance(matching, query)
 }
 
-fn words_of(text: &str) -> Vec<String> {
+fn split_words(text: &str) -> Vec<String> {
     let words = text.split(|c: char| !c.is_alphanumeric());
     words.filter(|word| word.chars().count() >= WORD_CHARS_MIN).map(str::to_lowercase).collect()
 }
 
-fn in_common(fact: &Fact, words: &[String]) -> usize {
+fn count_matches(fact: &Fact, words: &[String]) -> usize {
     let text = format!("{} {}", fact.subject, fact.value).to_lowercase();
     words.iter().filter(|word| text.contains(word.as_str())).count()
 }
 
-/// The facts as an agent is told of them; `None` if there are none.
-pub(crate) fn told(facts: &[Fact]) -> Option<String> {
+/// Formats the first facts as text for an agent; `None` if the list is empty.
+pub(crate) fn format_facts(facts: &[Fact]) -> Option<String> {
     if facts.is_empty() {
         return None;
     }
-    let lines: Vec<String> =
-        facts.iter().take(FACTS_TOLD_MAX).map(|fact| format!("- {}: {}", fact.subject, fact.value)).collect();
+    let lines: Vec<String> = facts
+        .iter()
+        .take(FACTS_IN_PROMPT_MAX)
+        .map(|fact| format!("- {}: {}", fact.subject, fact.value))
+        .collect();
     Some(format!("What the user has said about themselves:\n{}", lines.join("\n")))
 }
 
@@ -124,15 +128,15 @@ mod tests {
     use proptest::prelude::*;
 
     fn pairs(message: &str) -> Vec<(String, String)> {
-        stated_in(message).into_iter().map(|fact| (fact.subject, fact.value)).collect()
+        extract_facts(message).into_iter().map(|fact| (fact.subject, fact.value)).collect()
     }
 
-    fn known(subject: &str, value: &str) -> Fact {
+    fn fact(subject: &str, value: &str) -> Fact {
         Fact { subject: subject.to_owned(), value: value.to_owned() }
     }
 
     #[test]
-    fn facts_are_found_in_plain_sentences() {
+    fn statements_in_sentences_are_extracted() {
         let stated =
             pairs("Hi! My name is Ada Lovelace, I live in London. I work for Babbage; my dog is Luna.");
         let expected =
@@ -141,12 +145,12 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_counts() {
+    fn later_statement_replaces_an_earlier_one() {
         assert_eq!(pairs("I live in Paris. I moved to Rome."), [("location".to_owned(), "Rome".to_owned())]);
     }
 
     #[test]
-    fn patterns_begin_with_a_word_and_may_stand_in_a_sentence() {
+    fn phrase_matches_at_the_start_of_a_word() {
         assert_eq!(pairs("Tommy is here"), []);
         assert_eq!(
             pairs("well, so my favourite colour is blue"),
@@ -156,51 +160,54 @@ mod tests {
     }
 
     #[test]
-    fn letters_that_grow_in_lower_case_shift_nothing() {
+    fn letters_with_longer_lowercase_are_kept() {
         assert_eq!(pairs("İİİ my name is İda"), [("name".to_owned(), "İda".to_owned())]);
     }
 
     #[test]
-    fn long_ones_are_no_facts() {
+    fn statement_past_the_length_limit_is_ignored() {
         let value = |bytes| format!("my name is {}", "x".repeat(bytes));
-        assert_eq!(stated_in(&value(VALUE_BYTES_MAX)).len(), 1);
-        assert_eq!(stated_in(&value(VALUE_BYTES_MAX + 1)), []);
+        assert_eq!(extract_facts(&value(VALUE_BYTES_MAX)).len(), 1);
+        assert_eq!(extract_facts(&value(VALUE_BYTES_MAX + 1)), []);
         let subject = |bytes| format!("my {} is 1", "x".repeat(bytes));
-        assert_eq!(stated_in(&subject(SUBJECT_BYTES_MAX)).len(), 1);
-        assert_eq!(stated_in(&subject(SUBJECT_BYTES_MAX + 1)), []);
+        assert_eq!(extract_facts(&subject(SUBJECT_BYTES_MAX)).len(), 1);
+        assert_eq!(extract_facts(&subject(SUBJECT_BYTES_MAX + 1)), []);
     }
 
     #[test]
-    fn a_message_brings_a_bounded_number() {
+    fn facts_of_one_message_are_limited() {
         let many = |count: usize| (0..count).map(|n| format!("my n{n} is {n}. ")).collect::<String>();
-        assert_eq!(stated_in(&many(FACTS_PER_MESSAGE_MAX)).len(), FACTS_PER_MESSAGE_MAX);
-        assert_eq!(stated_in(&many(FACTS_PER_MESSAGE_MAX + 1)).len(), FACTS_PER_MESSAGE_MAX);
+        assert_eq!(extract_facts(&many(FACTS_PER_MESSAGE_MAX)).len(), FACTS_PER_MESSAGE_MAX);
+        assert_eq!(extract_facts(&many(FACTS_PER_MESSAGE_MAX + 1)).len(), FACTS_PER_MESSAGE_MAX);
     }
 
     #[test]
-    fn what_is_asked_for_comes_first() {
-        let facts = vec![known("dog", "Luna"), known("location", "London"), known("name", "Ada")];
-        let sorted = by_relevance(facts.clone(), "what is my NAME?");
+    fn facts_are_sorted_by_common_words() {
+        let facts = vec![fact("dog", "Luna"), fact("location", "London"), fact("name", "Ada")];
+        let sorted = sort_by_relevance(facts.clone(), "what is my NAME?");
         assert_eq!(
             sorted.iter().map(|fact| fact.subject.as_str()).collect::<Vec<_>>(),
             ["name", "dog", "location"]
         );
-        assert_eq!(matching(facts.clone(), "luna"), [known("dog", "Luna")]);
-        assert_eq!(matching(facts, "it is"), []);
+        assert_eq!(search_facts(facts.clone(), "luna"), [fact("dog", "Luna")]);
+        assert_eq!(search_facts(facts, "it is"), []);
     }
 
     #[test]
-    fn only_the_first_few_are_told() {
-        let facts: Vec<Fact> = (0..=FACTS_TOLD_MAX).map(|n| known(&n.to_string(), "x")).collect();
-        assert_eq!(told(&[]), None);
-        let lines = |facts: &[Fact]| told(facts).unwrap_or_default().lines().count() - 1;
-        assert_eq!((lines(&facts[..FACTS_TOLD_MAX]), lines(&facts)), (FACTS_TOLD_MAX, FACTS_TOLD_MAX));
+    fn formatted_facts_are_limited() {
+        let facts: Vec<Fact> = (0..=FACTS_IN_PROMPT_MAX).map(|n| fact(&n.to_string(), "x")).collect();
+        assert_eq!(format_facts(&[]), None);
+        let lines = |facts: &[Fact]| format_facts(facts).unwrap_or_default().lines().count() - 1;
+        assert_eq!(
+            (lines(&facts[..FACTS_IN_PROMPT_MAX]), lines(&facts)),
+            (FACTS_IN_PROMPT_MAX, FACTS_IN_PROMPT_MAX)
+        );
     }
 
     proptest! {
         #[test]
-        fn no_message_breaks_the_reader(message in "(my |MY | is |i live in |İ|[a-z.,é🦞 ]){0,20}") {
-            let facts = stated_in(&message);
+        fn extracted_values_are_parts_of_the_message(message in "(my |MY | is |i live in |İ|[a-z.,é🦞 ]){0,20}") {
+            let facts = extract_facts(&message);
             prop_assert!(facts.iter().all(|fact| !fact.value.is_empty() && message.contains(&fact.value)));
         }
     }

@@ -1,6 +1,7 @@
-//! One chat at a time in a session: whoever comes next waits, in the order of arrival.
+//! Allows one chat at a time per session; others wait in the order of arrival.
 //!
-//! A lock exists only while somebody holds it or waits for it, so their number is that of the chats under way.
+//! A lock exists only while a chat holds it or waits for it, so there are never more locks than
+//! chats.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,53 +16,55 @@ pub(super) struct SessionLocks(Arc<Mutex<HashMap<SessionId, Entry>>>);
 
 #[derive(Debug)]
 struct Entry {
-    turn: Arc<Semaphore>,
-    /// Those that hold it or wait for it.
-    interested: usize,
+    semaphore: Arc<Semaphore>,
+    /// Chats that hold the lock or wait for it.
+    users: usize,
 }
 
 impl SessionLocks {
-    /// Waits for the session. Dropping the future leaves the queue, dropping the guard frees the session.
+    /// Waits until no other chat holds the session. Dropping the future leaves the queue.
     pub(super) async fn lock(&self, session: &SessionId) -> SessionGuard {
-        let interest = Interest::new(self, session);
-        // Nobody closes the semaphore, and a permit that is none would only mean that nobody has to wait.
-        let permit = Arc::clone(&interest.turn).acquire_owned().await.ok();
-        SessionGuard { _permit: permit, _interest: interest }
+        let user = LockUser::new(self, session);
+        // Acquiring fails only on a closed semaphore, and this one is never closed.
+        let permit = Arc::clone(&user.semaphore).acquire_owned().await.ok();
+        SessionGuard { _permit: permit, _user: user }
     }
 }
 
-/// The right to chat in a session.
+/// Holds the lock of a session until it is dropped.
 #[derive(Debug)]
 pub(super) struct SessionGuard {
-    // Freed first: whoever is next must not find the entry gone while the permit is still held.
+    // Fields drop in order. The permit goes first, so that the entry is not removed while the
+    // permit is held.
     _permit: Option<OwnedSemaphorePermit>,
-    _interest: Interest,
+    _user: LockUser,
 }
 
+/// Counts as a user of its session's entry until it is dropped.
 #[derive(Debug)]
-struct Interest {
+struct LockUser {
     locks: SessionLocks,
     session: SessionId,
-    turn: Arc<Semaphore>,
+    semaphore: Arc<Semaphore>,
 }
 
-impl Interest {
+impl LockUser {
     fn new(locks: &SessionLocks, session: &SessionId) -> Self {
         let mut entries = locks.0.lock();
         let entry = entries
             .entry(session.clone())
-            .or_insert_with(|| Entry { turn: Arc::new(Semaphore::new(1)), interested: 0 });
-        entry.interested += 1;
-        Self { locks: locks.clone(), session: session.clone(), turn: Arc::clone(&entry.turn) }
+            .or_insert_with(|| Entry { semaphore: Arc::new(Semaphore::new(1)), users: 0 });
+        entry.users += 1;
+        Self { locks: locks.clone(), session: session.clone(), semaphore: Arc::clone(&entry.semaphore) }
     }
 }
 
-impl Drop for Interest {
+impl Drop for LockUser {
     fn drop(&mut self) {
         let mut entries = self.locks.0.lock();
         if let Some(entry) = entries.get_mut(&self.session) {
-            entry.interested -= 1;
-            if entry.interested == 0 {
+            entry.users -= 1;
+            if entry.users == 0 {
                 entries.remove(&self.session);
             }
         }
@@ -85,7 +88,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_session_is_held_once_and_others_are_free() {
+    async fn lock_excludes_only_its_own_session() {
         let locks = SessionLocks::default();
         let held = locks.lock(&session("x")).await;
         assert!(locks.lock(&session("y")).now_or_never().is_some());
@@ -95,7 +98,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_comes_in_the_order_of_arrival() {
+    async fn lock_is_granted_in_order_of_arrival() {
         let locks = SessionLocks::default();
         let held = locks.lock(&session("x")).await;
         let (x, y) = (session("x"), session("x"));
@@ -112,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_left_of_a_session_that_nobody_wants() {
+    async fn unused_lock_is_removed() {
         let locks = SessionLocks::default();
         let held = locks.lock(&session("x")).await;
         let waiting = locks.lock(&session("x")).now_or_never();

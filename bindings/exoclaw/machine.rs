@@ -1,8 +1,9 @@
-//! A gateway's side of one connection: the token, the hello, and requests that are served one after another.
+//! The gateway's side of one connection, without I/O: the token, the hello frame, and the queue of
+//! requests.
 //!
-//! Requests of a connection are served in order, and what is asked after a chat is answered after it: a client that
-//! sends `status` behind a chat wants to know of that chat. `ping` alone overtakes, because it asks whether somebody is
-//! there. What waits is bounded, and whatever exceeds that is refused at once, under its own id.
+//! The requests of a connection are served in order, so that a `status` sent after a chat includes
+//! that chat. Only `ping` is answered immediately, because it asks whether the gateway is alive.
+//! The queue is bounded; a request past the limit is rejected immediately.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,131 +14,129 @@ use subtle::ConstantTimeEq as _;
 
 use super::wire::{self, Call, Event, Methods, Request};
 
-/// How long a client may take for its token.
-/// The slowest network needs a tenth of it, and a connection that says nothing must not stay.
+/// How long a client may take to send its token.
+/// The slowest network needs a tenth of it, and an idle connection must not stay open.
 pub(super) const AUTH_MS_MAX: u64 = 30_000;
 
-/// Requests of one connection that wait for the one before them.
-/// No person has so many messages in flight; a program that pipelines more is told so under the request's id.
-pub(super) const REQUESTS_WAITING_MAX: usize = 256;
+/// Most requests of one connection that wait for an earlier one.
+/// A person never has that many in flight. A program that pipelines more gets an error for each
+/// excess request.
+pub(super) const REQUESTS_QUEUED_MAX: usize = 256;
 
-/// What these may weigh together: as much as the longest single message.
-pub(super) const REQUESTS_WAITING_BYTES_MAX: usize = 16 << 20;
+/// Most bytes of these requests together, as much as the longest single message.
+pub(super) const REQUESTS_QUEUED_BYTES_MAX: usize = 16 << 20;
 
-/// What the driver does for the machine.
+/// What the driver has to do.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Effect {
-    /// Send a frame.
     Send(String),
-    /// Close the connection; nothing comes after it.
+    /// The last effect of a machine.
     Close,
-    /// Serve a call, and report its progress under this number until it ends.
-    Begin { job: u64, call: Call },
+    /// Serve a call, and pass its progress to [`Machine::on_progress`] under this number.
+    StartJob {
+        job: u64,
+        call: Call,
+    },
 }
 
-/// What a job reports. It ends with [`Event::Done`] or with an answer.
+/// The output of a job, which ends with [`Event::Done`] or a response.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Progress {
     Event(Event),
-    Answer(Result<Value, String>),
+    Response(Result<Value, String>),
 }
 
 impl Progress {
     fn is_last(&self) -> bool {
         match self {
             Self::Event(event) => *event == Event::Done,
-            Self::Answer(_) => true,
+            Self::Response(_) => true,
         }
     }
 
-    fn frame(&self, id: &str) -> String {
+    fn encode(&self, id: &str) -> String {
         match self {
-            Self::Event(event) => event.frame(id),
-            Self::Answer(outcome) => wire::answer(id, outcome),
+            Self::Event(event) => event.encode(id),
+            Self::Response(outcome) => wire::encode_response(id, outcome),
         }
     }
 }
 
-/// One connection.
 #[derive(Debug)]
 pub(crate) struct Machine {
     phase: Phase,
     methods: Methods,
-    jobs_begun: u64,
+    jobs_started: u64,
 }
 
 #[derive(Debug)]
 enum Phase {
-    AwaitingToken { expected: Arc<str>, until: Option<Instant> },
-    Live { running: Option<Running>, waiting: Waiting },
+    AwaitingToken { expected: Arc<str>, deadline: Option<Instant> },
+    Live { running: Option<RunningJob>, queue: RequestQueue },
     Closed,
 }
 
 #[derive(Debug)]
-struct Running {
+struct RunningJob {
     job: u64,
     id: String,
 }
 
 impl Machine {
-    /// A connection that has to give `token`, if there is one.
+    /// With a `token`, the client has to send it first.
     pub(crate) fn new(token: Option<Arc<str>>, methods: Methods) -> Self {
         let phase = match token {
-            Some(expected) => Phase::AwaitingToken { expected, until: None },
-            None => Phase::Live { running: None, waiting: Waiting::default() },
+            Some(expected) => Phase::AwaitingToken { expected, deadline: None },
+            None => Phase::Live { running: None, queue: RequestQueue::default() },
         };
-        Self { phase, methods, jobs_begun: 0 }
+        Self { phase, methods, jobs_started: 0 }
     }
 
-    /// The connection is there.
     pub(crate) fn on_open(&mut self, now: Instant) -> Vec<Effect> {
         match &mut self.phase {
-            Phase::AwaitingToken { until, .. } => {
-                *until = Some(now + Duration::from_millis(AUTH_MS_MAX));
+            Phase::AwaitingToken { deadline, .. } => {
+                *deadline = Some(now + Duration::from_millis(AUTH_MS_MAX));
                 Vec::new()
             }
-            Phase::Live { .. } => vec![Effect::Send(wire::hello())],
+            Phase::Live { .. } => vec![Effect::Send(wire::hello_frame())],
             Phase::Closed => Vec::new(),
         }
     }
 
-    /// When [`Self::on_wake`] has something to do.
     pub(crate) fn wake_at(&self) -> Option<Instant> {
         match &self.phase {
-            Phase::AwaitingToken { until, .. } => *until,
+            Phase::AwaitingToken { deadline, .. } => *deadline,
             Phase::Live { .. } | Phase::Closed => None,
         }
     }
 
-    /// Time has passed.
     pub(crate) fn on_wake(&mut self, now: Instant) -> Vec<Effect> {
-        if self.wake_at().is_some_and(|until| until <= now) { self.refuse() } else { Vec::new() }
+        if self.wake_at().is_some_and(|deadline| deadline <= now) { self.fail_auth() } else { Vec::new() }
     }
 
-    /// A text frame came in.
     pub(crate) fn on_text(&mut self, text: &str) -> Vec<Effect> {
         match &mut self.phase {
             Phase::AwaitingToken { expected, .. } => {
-                if !is_token(wire::token_of(text).as_deref(), expected) {
-                    return self.refuse();
+                if !token_matches(wire::parse_token(text).as_deref(), expected) {
+                    return self.fail_auth();
                 }
-                self.phase = Phase::Live { running: None, waiting: Waiting::default() };
-                vec![Effect::Send(wire::hello())]
+                self.phase = Phase::Live { running: None, queue: RequestQueue::default() };
+                vec![Effect::Send(wire::hello_frame())]
             }
             Phase::Live { .. } => self.on_request(text),
             Phase::Closed => Vec::new(),
         }
     }
 
-    /// A binary frame came in: no token, and later nothing at all.
+    /// A binary frame is not a token; after authentication it is ignored.
     pub(crate) fn on_binary(&mut self) -> Vec<Effect> {
         match self.phase {
-            Phase::AwaitingToken { .. } => self.refuse(),
+            Phase::AwaitingToken { .. } => self.fail_auth(),
             Phase::Live { .. } | Phase::Closed => Vec::new(),
         }
     }
 
-    /// A job got further. What comes from one that has ended is of no interest.
+    /// Progress of a job that has ended is ignored.
     pub(crate) fn on_progress(&mut self, job: u64, progress: &Progress) -> Vec<Effect> {
         let Phase::Live { running, .. } = &mut self.phase else {
             return Vec::new();
@@ -145,107 +144,111 @@ impl Machine {
         let Some(current) = running.as_ref().filter(|current| current.job == job) else {
             return Vec::new();
         };
-        let mut effects = vec![Effect::Send(progress.frame(&current.id))];
+        let mut effects = vec![Effect::Send(progress.encode(&current.id))];
         if progress.is_last() {
             *running = None;
-            self.serve_waiting(&mut effects);
+            self.serve_queue(&mut effects);
         }
         effects
     }
 
-    fn refuse(&mut self) -> Vec<Effect> {
+    fn fail_auth(&mut self) -> Vec<Effect> {
         self.phase = Phase::Closed;
-        vec![Effect::Send(wire::auth_failed()), Effect::Close]
+        vec![Effect::Send(wire::auth_failed_frame()), Effect::Close]
     }
 
     fn on_request(&mut self, text: &str) -> Vec<Effect> {
-        let entry = match Request::read(text) {
+        let entry = match Request::parse(text) {
             Ok(request) => {
                 let id = request.id.clone();
-                match request.call(self.methods) {
-                    Ok(Call::Ping) => return vec![Effect::Send(wire::answer(&id, &Ok(json!("pong"))))],
-                    Ok(call) => Entry::Call { id, call },
-                    Err(error) => Entry::Answer(wire::answer(&id, &Err(error))),
+                match request.into_call(self.methods) {
+                    Ok(Call::Ping) => {
+                        return vec![Effect::Send(wire::encode_response(&id, &Ok(json!("pong"))))];
+                    }
+                    Ok(call) => QueuedRequest::Call { id, call },
+                    Err(error) => QueuedRequest::Invalid(wire::encode_response(&id, &Err(error))),
                 }
             }
-            Err(error) => Entry::Answer(wire::answer(wire::UNREADABLE_ID, &Err(error))),
+            Err(error) => QueuedRequest::Invalid(wire::encode_response(wire::UNREADABLE_ID, &Err(error))),
         };
-        let Phase::Live { waiting, .. } = &mut self.phase else {
+        let Phase::Live { queue, .. } = &mut self.phase else {
             return Vec::new();
         };
-        if let Err(refused) = waiting.push(entry, text.len()) {
-            return vec![Effect::Send(refused)];
+        if let Err(rejection) = queue.push(entry, text.len()) {
+            return vec![Effect::Send(rejection)];
         }
         let mut effects = Vec::new();
-        self.serve_waiting(&mut effects);
+        self.serve_queue(&mut effects);
         effects
     }
 
-    /// Answers what needs no work, up to the next call that does.
-    fn serve_waiting(&mut self, effects: &mut Vec<Effect>) {
-        let Phase::Live { running, waiting } = &mut self.phase else {
+    /// Sends queued responses up to the next call, and starts its job.
+    fn serve_queue(&mut self, effects: &mut Vec<Effect>) {
+        let Phase::Live { running, queue } = &mut self.phase else {
             return;
         };
         while running.is_none()
-            && let Some(entry) = waiting.pop()
+            && let Some(entry) = queue.pop()
         {
             match entry {
-                Entry::Answer(frame) => effects.push(Effect::Send(frame)),
-                Entry::Call { id, call } => {
-                    self.jobs_begun += 1;
-                    *running = Some(Running { job: self.jobs_begun, id });
-                    effects.push(Effect::Begin { job: self.jobs_begun, call });
+                QueuedRequest::Invalid(frame) => effects.push(Effect::Send(frame)),
+                QueuedRequest::Call { id, call } => {
+                    self.jobs_started += 1;
+                    *running = Some(RunningJob { job: self.jobs_started, id });
+                    effects.push(Effect::StartJob { job: self.jobs_started, call });
                 }
             }
         }
     }
 }
 
-fn is_token(given: Option<&str>, expected: &str) -> bool {
-    given.is_some_and(|given| bool::from(given.as_bytes().ct_eq(expected.as_bytes())))
+fn token_matches(token: Option<&str>, expected: &str) -> bool {
+    token.is_some_and(|token| bool::from(token.as_bytes().ct_eq(expected.as_bytes())))
 }
 
 #[derive(Debug)]
-enum Entry {
-    /// Needs no work, only its turn.
-    Answer(String),
+enum QueuedRequest {
+    /// The error response is ready, but is sent in order.
+    Invalid(String),
     Call {
         id: String,
         call: Call,
     },
 }
 
-impl Entry {
-    /// The answer to a request for which there is no room.
-    fn refusal(&self) -> String {
+impl QueuedRequest {
+    /// The response if the queue is full.
+    fn rejection(&self) -> String {
         match self {
-            Self::Answer(frame) => frame.clone(),
-            Self::Call { id, .. } => wire::answer(id, &Err("too many requests are waiting".to_owned())),
+            Self::Invalid(frame) => frame.clone(),
+            Self::Call { id, .. } => {
+                wire::encode_response(id, &Err("too many requests are waiting".to_owned()))
+            }
         }
     }
 }
 
-/// What waits for its turn, with what it weighed when it came in.
+/// Requests that wait for an earlier one, each with the length of its frame.
 #[derive(Debug, Default)]
-struct Waiting {
-    entries: VecDeque<(Entry, usize)>,
+struct RequestQueue {
+    entries: VecDeque<(QueuedRequest, usize)>,
     bytes: usize,
 }
 
-impl Waiting {
-    /// The error is the frame that refuses it.
-    fn push(&mut self, entry: Entry, bytes: usize) -> Result<(), String> {
-        let fits = self.entries.len() < REQUESTS_WAITING_MAX
-            && (self.entries.is_empty() || self.bytes.saturating_add(bytes) <= REQUESTS_WAITING_BYTES_MAX);
+impl RequestQueue {
+    /// If the queue is full, the error is the frame that rejects the request.
+    fn push(&mut self, entry: QueuedRequest, bytes: usize) -> Result<(), String> {
+        let fits = self.entries.len() < REQUESTS_QUEUED_MAX
+            && (self.entries.is_empty() || self.bytes.saturating_add(bytes) <= REQUESTS_QUEUED_BYTES_MAX);
         if !fits {
-            return Err(entry.refusal());
+            return Err(entry.rejection());
         }
         self.bytes = self.bytes.saturating_add(bytes);
         self.entries.push_back((entry, bytes));
         Ok(())
     }
 
-    fn pop(&mut self) -> Option<Entry> {
+    fn pop(&mut self) -> Option<QueuedRequest> {
         let (entry, bytes) = self.entries.pop_front()?;
         self.bytes -= bytes;
         Some(entry)

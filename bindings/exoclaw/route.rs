@@ -1,8 +1,9 @@
-//! Which agent a message goes to, and which session it belongs to.
+//! Selects the agent and the session of a message.
 //!
-//! A rule applies when all that it states fits; of several, the most particular wins: peer before guild, team, account
-//! and channel, and the first of equals. A session is the four names together and not the key that is shown for it: a
-//! colon inside a name would let one account into another's conversation.
+//! A rule applies when all of its conditions match. Among several, the most specific wins: peer
+//! before guild, team, account and channel; among equals, the first. A session is identified by its
+//! names and not by the key displayed for it: with a colon inside a name, one account could enter
+//! another's conversation.
 
 use std::fmt;
 
@@ -10,10 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use super::wire::Origin;
 
-/// The agent of messages to which no rule applies.
+/// The agent of messages that match no rule.
 pub(crate) const AGENT_DEFAULT: &str = "default";
 
-/// A rule of the configuration.
+/// Routes matching messages to an agent. Absent conditions match everything.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Rule {
@@ -26,24 +27,24 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    fn fits(&self, origin: &Origin) -> bool {
-        let fits = |wanted: &Option<String>, given: Option<&String>| {
-            wanted.as_ref().is_none_or(|wanted| Some(wanted) == given)
+    fn matches(&self, origin: &Origin) -> bool {
+        let matches = |condition: &Option<String>, name: Option<&String>| {
+            condition.as_ref().is_none_or(|condition| Some(condition) == name)
         };
-        fits(&self.channel, Some(&origin.channel))
-            && fits(&self.account, Some(&origin.account))
-            && fits(&self.peer, Some(&origin.peer))
-            && fits(&self.guild, origin.guild.as_ref())
-            && fits(&self.team, origin.team.as_ref())
+        matches(&self.channel, Some(&origin.channel))
+            && matches(&self.account, Some(&origin.account))
+            && matches(&self.peer, Some(&origin.peer))
+            && matches(&self.guild, origin.guild.as_ref())
+            && matches(&self.team, origin.team.as_ref())
     }
 
-    /// Compares as its members do, from the most particular on.
-    fn weight(&self) -> [bool; 5] {
+    /// A greater value is more specific.
+    fn specificity(&self) -> [bool; 5] {
         [&self.peer, &self.guild, &self.team, &self.account, &self.channel].map(Option::is_some)
     }
 }
 
-/// The rules of a gateway.
+/// The routing rules of a gateway.
 #[derive(Debug, Default)]
 pub(crate) struct Router {
     rules: Vec<Rule>,
@@ -51,16 +52,16 @@ pub(crate) struct Router {
 }
 
 impl Router {
-    /// A strict one has no agent for messages to which no rule applies.
+    /// A strict router has no default agent for messages that match no rule.
     pub(crate) fn new(rules: Vec<Rule>, is_strict: bool) -> Self {
         Self { rules, is_strict }
     }
 
-    /// The session of a principal's message; `None` if there is no agent for it.
-    pub(crate) fn session(&self, origin: &Origin, principal: &str) -> Option<SessionId> {
+    /// Returns the session of a principal's message; `None` if no agent takes it.
+    pub(crate) fn route(&self, origin: &Origin, principal: &str) -> Option<SessionId> {
         let mut best: Option<&Rule> = None;
-        for rule in self.rules.iter().filter(|rule| rule.fits(origin)) {
-            if best.is_none_or(|best| rule.weight() > best.weight()) {
+        for rule in self.rules.iter().filter(|rule| rule.matches(origin)) {
+            if best.is_none_or(|best| rule.specificity() > best.specificity()) {
                 best = Some(rule);
             }
         }
@@ -79,15 +80,16 @@ impl Router {
     }
 }
 
-/// The answer to a message that no agent takes.
-pub(crate) fn no_agent(origin: &Origin) -> String {
+/// The error text for a message that no agent takes.
+pub(crate) fn no_agent_error(origin: &Origin) -> String {
     format!("no agent configured for {}:{}:{}", origin.channel, origin.account, origin.peer)
 }
 
-/// A conversation of one peer with one agent.
+/// Identifies the conversation of one peer with one agent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub(crate) struct SessionId {
-    /// Whose clients talk there. Not part of the key that is shown: each principal sees its own sessions only.
+    /// The principal of the clients. Not part of the displayed key: each principal sees only its
+    /// own sessions.
     #[serde(skip)]
     pub(crate) principal: String,
     pub(crate) agent: String,
@@ -97,7 +99,7 @@ pub(crate) struct SessionId {
 }
 
 impl fmt::Display for SessionId {
-    /// Its key, as it is shown.
+    /// Writes the key that is displayed to clients and in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}:{}", self.agent, self.channel, self.account, self.peer)
     }
@@ -119,11 +121,11 @@ mod tests {
     }
 
     fn agent(router: &Router, origin: &Origin) -> String {
-        router.session(origin, "p").unwrap().agent
+        router.route(origin, "p").unwrap().agent
     }
 
     #[test]
-    fn the_most_particular_rule_wins_wherever_it_stands() {
+    fn most_specific_rule_wins_regardless_of_order() {
         let router = router(json!([
             {"agent": "c", "channel": "x"}, {"agent": "a", "account": "u"}, {"agent": "t", "team": "T"},
             {"agent": "g", "guild": "G"}, {"agent": "p", "peer": "P"}, {"agent": "late", "peer": "P"},
@@ -141,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_a_rule_states_must_fit() {
+    fn rule_applies_only_if_all_conditions_match() {
         let router = router(json!([
             {"agent": "work", "channel": "whatsapp", "peer": "group"}, {"agent": "d", "channel": "discord", "guild": "G"},
         ]));
@@ -151,44 +153,44 @@ mod tests {
     }
 
     #[test]
-    fn a_strict_router_has_no_agent_of_last_resort() {
+    fn strict_router_rejects_messages_without_a_rule() {
         let from = origin("w", "a", "main");
-        assert_eq!(Router::new(Vec::new(), true).session(&from, "p"), None);
-        assert_eq!(no_agent(&from), "no agent configured for w:a:main");
+        assert_eq!(Router::new(Vec::new(), true).route(&from, "p"), None);
+        assert_eq!(no_agent_error(&from), "no agent configured for w:a:main");
     }
 
     #[test]
-    fn the_key_is_made_of_agent_channel_account_and_peer() {
-        let session = Router::default().session(&origin("w", "a", "main"), "p").unwrap();
+    fn session_key_joins_agent_channel_account_and_peer() {
+        let session = Router::default().route(&origin("w", "a", "main"), "p").unwrap();
         assert_eq!(session.to_string(), "default:w:a:main");
     }
 
     #[test]
-    fn colons_do_not_let_sessions_collide() {
+    fn names_with_colons_do_not_collide() {
         let router = Router::default();
         let (one, other) =
-            (router.session(&origin("w", "a:b", "c"), "p"), router.session(&origin("w", "a", "b:c"), "p"));
+            (router.route(&origin("w", "a:b", "c"), "p"), router.route(&origin("w", "a", "b:c"), "p"));
         assert_ne!(one, other);
     }
 
     proptest! {
         #[test]
-        fn no_rule_that_fits_is_more_particular_than_the_one_taken(
+        fn no_matching_rule_is_more_specific_than_the_chosen_one(
             rules in proptest::collection::vec(proptest::array::uniform5(proptest::option::of("[ab]")), 0..8),
-            given in proptest::array::uniform5("[ab]"),
+            names in proptest::array::uniform5("[ab]"),
         ) {
             let rules: Vec<Rule> = rules.into_iter().enumerate().map(|(at, [channel, account, peer, guild, team])| {
                 Rule { agent: at.to_string(), channel, account, peer, guild, team }
             }).collect();
-            let [channel, account, peer, guild, team] = given;
+            let [channel, account, peer, guild, team] = names;
             let from = Origin { channel, account, peer, guild: Some(guild), team: Some(team) };
-            let agent = Router::new(rules.clone(), false).session(&from, "p").unwrap().agent;
-            let fitting: Vec<&Rule> = rules.iter().filter(|rule| rule.fits(&from)).collect();
+            let agent = Router::new(rules.clone(), false).route(&from, "p").unwrap().agent;
+            let matching: Vec<&Rule> = rules.iter().filter(|rule| rule.matches(&from)).collect();
             match rules.iter().find(|rule| rule.agent == agent) {
-                None => prop_assert!(fitting.is_empty()),
-                Some(taken) => {
-                    prop_assert!(taken.fits(&from));
-                    prop_assert!(fitting.iter().all(|rule| rule.weight() <= taken.weight()));
+                None => prop_assert!(matching.is_empty()),
+                Some(chosen) => {
+                    prop_assert!(chosen.matches(&from));
+                    prop_assert!(matching.iter().all(|rule| rule.specificity() <= chosen.specificity()));
                 }
             }
         }

@@ -1,9 +1,10 @@
-//! The frames of the Exoclaw protocol, read and written, for the gateway and for its clients.
+//! Parses and encodes the frames of the Exoclaw protocol, for the gateway and for its clients.
 //!
-//! A request is read in two steps: the frame (whose failure is answered with the id `"0"`, because the id may be what
-//! is broken), then the parameters of its method. The texts of serde are part of the protocol, so the types that
-//! produce them keep the names and the order of members that peers see. Event frames have their members in
-//! alphabetical order and plain answers do not, as existing clients receive them.
+//! A request is parsed in two steps: first the frame, whose errors are sent with the id `"0"`
+//! because the id itself may be invalid, then the parameters of its method. Error texts of serde
+//! are visible to peers, so the names and the order of members of these types are part of the
+//! protocol. Event frames have their members in alphabetical order and responses do not, as
+//! existing clients expect.
 
 mod client;
 mod params;
@@ -14,19 +15,19 @@ use serde::de::{self, DeserializeOwned, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value, json};
 
-pub(crate) use client::{Reply, auth, request};
+pub(crate) use client::{Reply, encode_auth, encode_request};
 pub(crate) use params::{ChatHistoryParams, ChatSendParams, MemorySearchParams, Origin, SessionListParams};
 
-/// What the hello and `status` say. It names the protocol and not this program, so it does not move with releases.
+/// The version in the hello frame and in `status`. It is that of the protocol, not of this program.
 pub(crate) const VERSION: &str = "0.1.0";
 
-/// The code of a refused token.
+/// The code in the frame that rejects a token.
 const AUTH_FAILED_CODE: u16 = 4001;
 
-/// The id of an answer to a frame whose own id could not be read.
+/// The id of the response to a frame that cannot be parsed.
 pub(crate) const UNREADABLE_ID: &str = "0";
 
-/// A frame of a client that is a request, whatever its method.
+/// A request of a client. Its method and parameters are not checked yet.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Request {
     pub(crate) id: String,
@@ -42,7 +43,7 @@ struct RpcRequest {
     params: Value,
 }
 
-/// A string, or a number that becomes one.
+/// A string, or a number, which is converted to a string.
 struct RequestId(String);
 
 impl<'de> Deserialize<'de> for RequestId {
@@ -73,73 +74,80 @@ impl Visitor<'_> for RequestIdVisitor {
     }
 
     fn visit_f64<E: de::Error>(self, id: f64) -> Result<RequestId, E> {
-        let number = Number::from_f64(id).ok_or_else(|| E::custom("the id is no finite number"))?;
+        let number = Number::from_f64(id).ok_or_else(|| E::custom("expected a finite number"))?;
         Ok(RequestId(number.to_string()))
     }
 }
 
 impl Request {
-    /// Reads a frame; the error is the text of the answer.
-    pub(crate) fn read(text: &str) -> Result<Self, String> {
+    /// The error is the text for the response.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let RpcRequest { id, method, params } =
             serde_json::from_str(text).map_err(|error| format!("parse error: {error}"))?;
         Ok(Self { id: id.0, method, params })
     }
 
-    /// Reads what the request asks for; the error is the text of the answer.
-    pub(crate) fn call(self, methods: Methods) -> Result<Call, String> {
+    /// Parses the parameters of the method. The error is the text for the response.
+    pub(crate) fn into_call(self, methods: Methods) -> Result<Call, String> {
         let Self { method, params, .. } = self;
         match (method.as_str(), methods) {
             ("ping", _) => Ok(Call::Ping),
             ("status", _) => Ok(Call::Status),
             ("plugin.list", _) => Ok(Call::PluginList),
-            ("chat.send", _) => read(&method, params, ChatSendParams::origin).map(Call::ChatSend),
+            ("chat.send", _) => {
+                parse_with_origin(&method, params, ChatSendParams::origin).map(Call::ChatSend)
+            }
             ("chat.history", Methods::Extended) => {
-                read(&method, params, |history: &ChatHistoryParams| history.origin.clone())
+                parse_with_origin(&method, params, |history: &ChatHistoryParams| history.origin.clone())
                     .map(Call::ChatHistory)
             }
             ("session.list", Methods::Extended) => {
-                read_plain(&method, or_empty(params)).map(Call::SessionList)
+                parse_params(&method, or_empty(params)).map(Call::SessionList)
             }
             ("session.clear", Methods::Extended) => {
-                read(&method, params, Origin::clone).map(Call::SessionClear)
+                parse_with_origin(&method, params, Origin::clone).map(Call::SessionClear)
             }
             ("budget.status", Methods::Extended) => match or_empty(params) {
-                Value::Object(none) if none.is_empty() => Ok(Call::BudgetStatus(None)),
-                origin => read(&method, origin, Origin::clone).map(|origin| Call::BudgetStatus(Some(origin))),
+                Value::Object(members) if members.is_empty() => Ok(Call::BudgetStatus(None)),
+                origin => parse_with_origin(&method, origin, Origin::clone)
+                    .map(|origin| Call::BudgetStatus(Some(origin))),
             },
-            ("memory.search", Methods::Extended) => read_plain(&method, params).map(Call::MemorySearch),
+            ("memory.search", Methods::Extended) => parse_params(&method, params).map(Call::MemorySearch),
             (unknown, Methods::Core | Methods::Extended) => Err(format!("unknown method: {unknown}")),
         }
     }
 }
 
-/// Parameters that name an origin, with its names checked.
-fn read<T: DeserializeOwned>(method: &str, params: Value, origin: fn(&T) -> Origin) -> Result<T, String> {
-    let read = read_plain(method, params)?;
-    origin(&read).check().map_err(|why| format!("invalid {method} params: {why}"))?;
-    Ok(read)
+/// Also checks the lengths of the names in the origin.
+fn parse_with_origin<T: DeserializeOwned>(
+    method: &str,
+    params: Value,
+    origin: fn(&T) -> Origin,
+) -> Result<T, String> {
+    let params = parse_params(method, params)?;
+    origin(&params).check_lengths().map_err(|reason| format!("invalid {method} params: {reason}"))?;
+    Ok(params)
 }
 
-fn read_plain<T: DeserializeOwned>(method: &str, params: Value) -> Result<T, String> {
+fn parse_params<T: DeserializeOwned>(method: &str, params: Value) -> Result<T, String> {
     serde_json::from_value(params).map_err(|error| format!("invalid {method} params: {error}"))
 }
 
-/// For methods that can be called without parameters.
+/// For methods whose parameters are optional.
 fn or_empty(params: Value) -> Value {
     if params.is_null() { json!({}) } else { params }
 }
 
-/// Which methods a gateway knows.
+/// The set of methods that a gateway serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Methods {
-    /// Those of version 1.
+    /// The methods of version 1.
     Core,
-    /// Those that the specification lists as future as well.
+    /// Also those that the specification reserves for the future.
     Extended,
 }
 
-/// A request that can be served.
+/// A request with valid parameters.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Call {
     Ping,
@@ -153,7 +161,8 @@ pub(crate) enum Call {
     MemorySearch(MemorySearchParams),
 }
 
-/// One frame of a streamed answer. Members stand in the order in which they go out.
+/// One frame of a streamed answer. The members of its data are declared in the order in which they
+/// are sent.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Event {
     Text(String),
@@ -164,7 +173,7 @@ pub(crate) enum Event {
     Done,
 }
 
-/// A tool that the agent calls.
+/// A tool call by the agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ToolUse {
     pub(crate) id: String,
@@ -172,7 +181,7 @@ pub(crate) struct ToolUse {
     pub(crate) name: String,
 }
 
-/// What came of it.
+/// The result of a tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ToolResult {
     pub(crate) content: String,
@@ -181,7 +190,7 @@ pub(crate) struct ToolResult {
     pub(crate) tool_use_id: String,
 }
 
-/// What one call of a model cost.
+/// The tokens that one model call used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Usage {
     pub(crate) input_tokens: u64,
@@ -193,7 +202,7 @@ impl Usage {
         self.input_tokens.saturating_add(self.output_tokens)
     }
 
-    pub(crate) fn plus(self, other: Self) -> Self {
+    pub(crate) fn saturating_add(self, other: Self) -> Self {
         Self {
             input_tokens: self.input_tokens.saturating_add(other.input_tokens),
             output_tokens: self.output_tokens.saturating_add(other.output_tokens),
@@ -202,21 +211,20 @@ impl Usage {
 }
 
 impl Event {
-    /// The event of that name; the error says what is wrong with its data.
-    pub(crate) fn read(name: &str, data: Value) -> Result<Self, String> {
-        let wrong = |error: serde_json::Error| format!("{name}: {error}");
+    pub(crate) fn parse(name: &str, data: Value) -> Result<Self, String> {
+        let invalid = |error: serde_json::Error| format!("{name}: {error}");
         match name {
-            "text" => serde_json::from_value(data).map(Self::Text).map_err(wrong),
-            "tool_use" => serde_json::from_value(data).map(Self::ToolUse).map_err(wrong),
-            "tool_result" => serde_json::from_value(data).map(Self::ToolResult).map_err(wrong),
-            "usage" => serde_json::from_value(data).map(Self::Usage).map_err(wrong),
-            "error" => serde_json::from_value(data).map(Self::Error).map_err(wrong),
+            "text" => serde_json::from_value(data).map(Self::Text).map_err(invalid),
+            "tool_use" => serde_json::from_value(data).map(Self::ToolUse).map_err(invalid),
+            "tool_result" => serde_json::from_value(data).map(Self::ToolResult).map_err(invalid),
+            "usage" => serde_json::from_value(data).map(Self::Usage).map_err(invalid),
+            "error" => serde_json::from_value(data).map(Self::Error).map_err(invalid),
             "done" => Ok(Self::Done),
-            unknown => Err(format!("no event is called `{unknown}`")),
+            unknown => Err(format!("unknown event `{unknown}`")),
         }
     }
 
-    fn parts(&self) -> (&'static str, Option<Value>) {
+    fn name_and_data(&self) -> (&'static str, Option<Value>) {
         match self {
             Self::Text(text) => ("text", Some(json!(text))),
             Self::ToolUse(call) => ("tool_use", Some(json!(call))),
@@ -227,9 +235,8 @@ impl Event {
         }
     }
 
-    /// The frame that carries it.
-    pub(crate) fn frame(&self, id: &str) -> String {
-        match self.parts() {
+    pub(crate) fn encode(&self, id: &str) -> String {
+        match self.name_and_data() {
             (event, Some(data)) => json!({"data": data, "event": event, "id": id}).to_string(),
             (event, None) => json!({"event": event, "id": id}).to_string(),
         }
@@ -237,26 +244,26 @@ impl Event {
 }
 
 /// The first frame of a gateway.
-pub(crate) fn hello() -> String {
+pub(crate) fn hello_frame() -> String {
     json!({"ok": true, "version": VERSION}).to_string()
 }
 
-/// The last frame to a client that has no token.
-pub(crate) fn auth_failed() -> String {
+/// The last frame to a client whose token is wrong or missing.
+pub(crate) fn auth_failed_frame() -> String {
     json!({"error": "auth_failed", "code": AUTH_FAILED_CODE}).to_string()
 }
 
-/// The answer to a request that is not streamed. The member that is not used is left out: a client that finds `error`
-/// takes it as one, whatever it is.
-pub(crate) fn answer(id: &str, outcome: &Result<Value, String>) -> String {
+/// Encodes a response that is not streamed. The unused member is omitted: clients treat any `error`
+/// member as an error, even null.
+pub(crate) fn encode_response(id: &str, outcome: &Result<Value, String>) -> String {
     match outcome {
         Ok(result) => json!({"id": id, "result": result}).to_string(),
         Err(error) => json!({"id": id, "error": error}).to_string(),
     }
 }
 
-/// The token of a client's first frame.
-pub(crate) fn token_of(text: &str) -> Option<String> {
+/// Parses the first frame of a client; `None` if it has no token.
+pub(crate) fn parse_token(text: &str) -> Option<String> {
     let mut frame: Value = serde_json::from_str(text).ok()?;
     match frame.get_mut("token").map(Value::take) {
         Some(Value::String(token)) => Some(token),

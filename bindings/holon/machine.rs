@@ -1,45 +1,53 @@
-//! One side of a holon-web connection. Both sides ask and answer, so one machine serves both; the role decides how our
-//! ids look, who sends heartbeats, and how a broken frame is met.
+//! One side of a holon-web connection, without I/O. Both sides send requests and responses, so one
+//! machine serves both; its role decides the format of its ids, who sends heartbeats, and how it
+//! reacts to an invalid frame.
 //!
-//! Our ids are numbers in disguise, so what became of one is known without a list of all that ever were: below the
-//! next number it was asked, and of those only what went unanswered is remembered.
+//! The machine's own ids are consecutive numbers, so it can classify a response without remembering
+//! every request: an id below the next number was used. Of these, only requests that ended without
+//! a response are remembered.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::wire::{self, Envelope, Fault, Status};
+use super::wire::{self, Envelope, FrameError, Status};
 
-/// Unanswered requests that are remembered, to tell a late answer from a second one.
-/// As many as the real client keeps; older ones count as answered.
-const UNANSWERED_KEPT_MAX: usize = 1024;
+/// Requests without a response that are remembered, to distinguish a late response from a duplicate
+/// one.
+/// The reference client keeps as many. A response to an older one counts as a duplicate.
+const EXPIRED_REQUESTS_MAX: usize = 1024;
 
-/// The method that only asks for a sign of life.
+/// The built-in method that every peer answers with `{}`.
 pub(super) const HEARTBEAT: &str = "holon-web/Heartbeat";
 
-/// Which side of the connection this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// It was dialled: ids `s1`, `s2`…
+    /// The side that accepted the connection; its ids are `s1`, `s2`…
     Endpoint,
-    /// It dialled: ids `1`, `2`…, and heartbeats `h1`, `h2`…
+    /// The side that dialed; its ids are `1`, `2`…, and `h1`, `h2`… for heartbeats.
     Client,
 }
 
-/// What a machine is held to.
 #[derive(Debug, Clone)]
-pub(super) struct Terms {
+pub(super) struct ConnectionConfig {
     pub(super) role: Role,
-    /// Requests of ours that wait for an answer.
-    pub(super) asked_max: usize,
-    /// Requests of the peer that are being served.
-    pub(super) served_max: usize,
-    /// How often a client asks for a sign of life, and how long it waits for it.
-    pub(super) heartbeat: (Duration, Duration),
+    /// Most requests of ours that wait for a response.
+    pub(super) pending_max: usize,
+    /// Most requests of the peer that are handled concurrently.
+    pub(super) requests_max: usize,
+    pub(super) heartbeat: HeartbeatConfig,
 }
 
-/// Something that is worth counting; the connection lives on unless an [`Effect::Close`] says otherwise.
+/// How often a client sends a heartbeat, and how long it waits for the response.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HeartbeatConfig {
+    pub(super) interval: Duration,
+    pub(super) timeout: Duration,
+}
+
+/// A mistake of the peer, which is logged and counted. The connection stays open unless an
+/// [`Effect::Close`] follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Warning {
     UnknownResponse,
@@ -50,44 +58,45 @@ pub(super) enum Warning {
     HeartbeatTimeout,
 }
 
-/// What is to be done. `W` is whoever waits for an answer.
+/// What the driver has to do. `W` receives the response to a request.
 #[derive(Debug, PartialEq)]
 pub(super) enum Effect<W> {
     Send(String),
     Close(u16, &'static str),
-    /// The peer asks; the answer goes to [`Machine::answer`].
-    Serve {
+    /// Handle a request of the peer, and pass the outcome to [`Machine::send_response`].
+    HandleRequest {
         id: String,
         method: String,
         payload: Value,
     },
-    /// A request of ours is over.
-    Settled(W, Result<Value, Status>),
+    /// A request of ours has ended.
+    Complete(W, Result<Value, Status>),
     Warn(Warning),
 }
 
-struct Asked<W> {
+struct PendingRequest<W> {
     waiter: W,
     deadline: Instant,
     timeout: Duration,
 }
 
-enum Heartbeat {
-    None,
+enum HeartbeatState {
+    Off,
     DueAt(Instant),
-    SentAs(u64, Instant),
+    AwaitingResponse { number: u64, deadline: Instant },
 }
 
-/// See the module.
 pub(super) struct Machine<W> {
-    terms: Terms,
-    asked: HashMap<u64, Asked<W>>,
-    asked_next: u64,
-    /// Numbers that went unanswered, oldest first.
-    unanswered: VecDeque<u64>,
-    served: HashSet<String>,
-    heartbeat: Heartbeat,
-    heartbeat_next: u64,
+    config: ConnectionConfig,
+    /// Requests of ours that wait for a response.
+    pending: HashMap<u64, PendingRequest<W>>,
+    next_request: u64,
+    /// Requests of ours that ended without a response, oldest first.
+    expired: VecDeque<u64>,
+    /// Ids of the peer's requests that are being handled.
+    handling: HashSet<String>,
+    heartbeat: HeartbeatState,
+    next_heartbeat: u64,
 }
 
 impl Warning {
@@ -105,40 +114,39 @@ impl Warning {
 }
 
 impl<W> Machine<W> {
-    pub(super) fn new(terms: Terms) -> Self {
+    pub(super) fn new(config: ConnectionConfig) -> Self {
         Self {
-            terms,
-            asked: HashMap::new(),
-            asked_next: 1,
-            unanswered: VecDeque::new(),
-            served: HashSet::new(),
-            heartbeat: Heartbeat::None,
-            heartbeat_next: 1,
+            config,
+            pending: HashMap::new(),
+            next_request: 1,
+            expired: VecDeque::new(),
+            handling: HashSet::new(),
+            heartbeat: HeartbeatState::Off,
+            next_heartbeat: 1,
         }
     }
 
-    /// The connection is up.
     pub(super) fn on_open(&mut self, now: Instant) {
-        if self.terms.role == Role::Client {
-            self.heartbeat = Heartbeat::DueAt(now + self.terms.heartbeat.0);
+        if self.config.role == Role::Client {
+            self.heartbeat = HeartbeatState::DueAt(now + self.config.heartbeat.interval);
         }
     }
 
-    /// The connection is gone: nobody answers any more, and nobody wants our answers.
+    /// The connection has ended: fails the pending requests and forgets those of the peer.
     pub(super) fn on_end(&mut self) -> Vec<Effect<W>> {
-        self.served.clear();
-        self.heartbeat = Heartbeat::None;
-        let lost: Vec<(u64, Asked<W>)> = self.asked.drain().collect();
+        self.handling.clear();
+        self.heartbeat = HeartbeatState::Off;
+        let lost: Vec<(u64, PendingRequest<W>)> = self.pending.drain().collect();
         lost.into_iter()
-            .map(|(number, asked)| {
-                self.note_unanswered(number);
-                Effect::Settled(asked.waiter, Err(Status::new(wire::UNAVAILABLE, "connection closed")))
+            .map(|(number, request)| {
+                self.record_expired(number);
+                let status = Status::new(wire::UNAVAILABLE, "connection closed");
+                Effect::Complete(request.waiter, Err(status))
             })
             .collect()
     }
 
-    /// Asks the peer.
-    pub(super) fn ask(
+    pub(super) fn send_request(
         &mut self,
         method: &str,
         payload: &Value,
@@ -146,177 +154,184 @@ impl<W> Machine<W> {
         waiter: W,
         now: Instant,
     ) -> Effect<W> {
-        if self.asked.len() >= self.terms.asked_max {
-            let message = format!("max pending requests exceeded ({})", self.terms.asked_max);
-            return Effect::Settled(waiter, Err(Status::new(wire::RESOURCE_EXHAUSTED, message)));
+        if self.pending.len() >= self.config.pending_max {
+            let message = format!("max pending requests exceeded ({})", self.config.pending_max);
+            return Effect::Complete(waiter, Err(Status::new(wire::RESOURCE_EXHAUSTED, message)));
         }
-        let number = self.asked_next;
-        self.asked_next += 1;
-        self.asked.insert(number, Asked { waiter, deadline: now + timeout, timeout });
-        Effect::Send(wire::request(&self.id_of(number), method, payload))
+        let number = self.next_request;
+        self.next_request += 1;
+        self.pending.insert(number, PendingRequest { waiter, deadline: now + timeout, timeout });
+        Effect::Send(wire::encode_request(&self.format_id(number), method, payload))
     }
 
-    /// Answers a request of the peer, unless that was given up with its connection.
-    pub(super) fn answer(&mut self, id: &str, outcome: &Result<Value, Status>) -> Option<Effect<W>> {
-        self.served.remove(id).then(|| Effect::Send(wire::response(id, outcome)))
+    /// Responds to a request of the peer; `None` if its connection has ended meanwhile.
+    pub(super) fn send_response(&mut self, id: &str, outcome: &Result<Value, Status>) -> Option<Effect<W>> {
+        self.handling.remove(id).then(|| Effect::Send(wire::encode_response(id, outcome)))
     }
 
     pub(super) fn on_text(&mut self, text: &str, now: Instant) -> Vec<Effect<W>> {
-        match wire::read(text) {
+        match wire::parse(text) {
             Ok(Envelope::Request { id, method, payload }) => vec![self.on_request(id, method, payload)],
             Ok(Envelope::Response { id, outcome }) => {
                 self.on_response(&id, outcome, now).into_iter().collect()
             }
-            Ok(Envelope::Bare { id }) => match self.on_response(&id, Ok(Value::Null), now) {
-                // An id of our kind is an answer that came too late, to a connection before this one.
+            Ok(Envelope::IdOnly { id }) => match self.on_response(&id, Ok(Value::Null), now) {
+                // An id in the format of ours is a late response to a request of an earlier
+                // connection.
                 Some(Effect::Warn(Warning::UnknownResponse))
-                    if self.terms.role == Role::Client || self.our_number(&id).is_none() =>
+                    if self.config.role == Role::Client || self.parse_own_id(&id).is_none() =>
                 {
                     self.on_invalid(Some(id), "neither method nor result nor error")
                 }
                 effect => effect.into_iter().collect(),
             },
-            Err(Fault::Malformed) => {
+            Err(FrameError::NotJson) => {
                 vec![Effect::Warn(Warning::MalformedJson), Effect::Close(1002, "malformed JSON")]
             }
-            Err(Fault::Invalid { id: Some(id), is_response: true, why })
-                if self.terms.role == Role::Endpoint =>
+            Err(FrameError::Invalid { id: Some(id), is_response: true, reason })
+                if self.config.role == Role::Endpoint =>
             {
-                self.on_invalid_response(&id, why, now)
+                self.on_invalid_response(&id, reason, now)
             }
-            Err(Fault::Invalid { id, why, .. }) => self.on_invalid(id, why),
+            Err(FrameError::Invalid { id, reason, .. }) => self.on_invalid(id, reason),
         }
     }
 
     fn on_request(&mut self, id: String, method: String, payload: Value) -> Effect<W> {
-        let refused = |code, message: &str| {
-            Effect::Send(wire::response(&id, &Err(Status::new(code, message.to_owned()))))
+        let reject = |code, message: &str| {
+            Effect::Send(wire::encode_response(&id, &Err(Status::new(code, message.to_owned()))))
         };
         if method == HEARTBEAT {
-            return Effect::Send(wire::response(&id, &Ok(json!({}))));
+            return Effect::Send(wire::encode_response(&id, &Ok(json!({}))));
         }
-        if self.served.contains(&id) {
-            return refused(wire::INVALID_ARGUMENT, "a request with this id is in flight");
+        if self.handling.contains(&id) {
+            return reject(wire::INVALID_ARGUMENT, "a request with this id is in flight");
         }
-        if self.served.len() >= self.terms.served_max {
-            return refused(wire::RESOURCE_EXHAUSTED, "too many requests in flight");
+        if self.handling.len() >= self.config.requests_max {
+            return reject(wire::RESOURCE_EXHAUSTED, "too many requests in flight");
         }
-        self.served.insert(id.clone());
-        Effect::Serve { id, method, payload }
+        self.handling.insert(id.clone());
+        Effect::HandleRequest { id, method, payload }
     }
 
     fn on_response(&mut self, id: &str, outcome: Result<Value, Status>, now: Instant) -> Option<Effect<W>> {
-        if self.terms.role == Role::Client
-            && let Some(number) = id.strip_prefix('h').and_then(number_of)
+        if self.config.role == Role::Client
+            && let Some(number) = id.strip_prefix('h').and_then(parse_number)
         {
-            return self.on_heartbeat_answer(number, now);
+            return self.on_heartbeat_response(number, now);
         }
-        let warning = match self.our_number(id).filter(|number| *number < self.asked_next) {
+        let warning = match self.parse_own_id(id).filter(|number| *number < self.next_request) {
             None => Warning::UnknownResponse,
-            Some(number) => match self.asked.remove(&number) {
-                Some(asked) => return Some(Effect::Settled(asked.waiter, outcome)),
-                None if self.unanswered.contains(&number) => Warning::StaleResponse,
+            Some(number) => match self.pending.remove(&number) {
+                Some(request) => return Some(Effect::Complete(request.waiter, outcome)),
+                None if self.expired.contains(&number) => Warning::StaleResponse,
                 None => Warning::DuplicateResponse,
             },
         };
         Some(Effect::Warn(warning))
     }
 
-    /// Any answer is a sign of life, an error too.
-    fn on_heartbeat_answer(&mut self, number: u64, now: Instant) -> Option<Effect<W>> {
+    /// Any response shows that the peer is alive, an error too.
+    fn on_heartbeat_response(&mut self, number: u64, now: Instant) -> Option<Effect<W>> {
         match self.heartbeat {
-            Heartbeat::SentAs(sent, _) if sent == number => {
-                self.heartbeat = Heartbeat::DueAt(now + self.terms.heartbeat.0);
+            HeartbeatState::AwaitingResponse { number: awaited, .. } if awaited == number => {
+                self.heartbeat = HeartbeatState::DueAt(now + self.config.heartbeat.interval);
                 None
             }
-            _ if number < self.heartbeat_next => Some(Effect::Warn(Warning::DuplicateResponse)),
+            _ if number < self.next_heartbeat => Some(Effect::Warn(Warning::DuplicateResponse)),
             _ => Some(Effect::Warn(Warning::UnknownResponse)),
         }
     }
 
-    /// Fails the request that it answers. It is never answered itself: under its id the peer may have a request of
-    /// its own in flight.
-    fn on_invalid_response(&mut self, id: &str, why: &str, now: Instant) -> Vec<Effect<W>> {
-        let status = Status::new(wire::INTERNAL, format!("malformed response: {why}"));
-        let settled = self.on_response(id, Err(status), now);
-        [Effect::Warn(Warning::InvalidEnvelope)].into_iter().chain(settled).collect()
+    /// Fails the request that the response belongs to. The endpoint does not report the error to
+    /// the peer, which may have a request of its own in flight under the same id.
+    fn on_invalid_response(&mut self, id: &str, reason: &str, now: Instant) -> Vec<Effect<W>> {
+        let status = Status::new(wire::INTERNAL, format!("malformed response: {reason}"));
+        let completed = self.on_response(id, Err(status), now);
+        [Effect::Warn(Warning::InvalidEnvelope)].into_iter().chain(completed).collect()
     }
 
-    /// An endpoint tells whoever can be told; a client hangs up, as the specification has it.
-    fn on_invalid(&mut self, id: Option<String>, why: &'static str) -> Vec<Effect<W>> {
+    /// An endpoint responds with an error if the frame has a usable id. A client closes the
+    /// connection, as the specification requires.
+    fn on_invalid(&mut self, id: Option<String>, reason: &'static str) -> Vec<Effect<W>> {
         let warning = Effect::Warn(Warning::InvalidEnvelope);
-        match (self.terms.role, id) {
+        match (self.config.role, id) {
             (Role::Endpoint, Some(id)) => {
-                let status = Status::new(wire::INVALID_ARGUMENT, why);
-                vec![warning, Effect::Send(wire::response(&id, &Err(status)))]
+                let status = Status::new(wire::INVALID_ARGUMENT, reason);
+                vec![warning, Effect::Send(wire::encode_response(&id, &Err(status)))]
             }
-            (Role::Endpoint, None) | (Role::Client, _) => vec![warning, Effect::Close(1002, why)],
+            (Role::Endpoint, None) | (Role::Client, _) => vec![warning, Effect::Close(1002, reason)],
         }
     }
 
-    /// When something is due.
     pub(super) fn wake_at(&self) -> Option<Instant> {
         let heartbeat = match self.heartbeat {
-            Heartbeat::None => None,
-            Heartbeat::DueAt(at) | Heartbeat::SentAs(_, at) => Some(at),
+            HeartbeatState::Off => None,
+            HeartbeatState::DueAt(at) | HeartbeatState::AwaitingResponse { deadline: at, .. } => Some(at),
         };
-        self.asked.values().map(|asked| asked.deadline).chain(heartbeat).min()
+        self.pending.values().map(|request| request.deadline).chain(heartbeat).min()
     }
 
     pub(super) fn on_wake(&mut self, now: Instant) -> Vec<Effect<W>> {
-        let mut effects = self.time_out(now);
+        let mut effects = self.expire_requests(now);
         match self.heartbeat {
-            Heartbeat::DueAt(at) if at <= now => {
-                let number = self.heartbeat_next;
-                self.heartbeat_next += 1;
-                self.heartbeat = Heartbeat::SentAs(number, now + self.terms.heartbeat.1);
-                effects.push(Effect::Send(wire::request(&format!("h{number}"), HEARTBEAT, &json!({}))));
+            HeartbeatState::DueAt(at) if at <= now => {
+                let number = self.next_heartbeat;
+                self.next_heartbeat += 1;
+                let deadline = now + self.config.heartbeat.timeout;
+                self.heartbeat = HeartbeatState::AwaitingResponse { number, deadline };
+                effects.push(Effect::Send(wire::encode_request(
+                    &format!("h{number}"),
+                    HEARTBEAT,
+                    &json!({}),
+                )));
             }
-            Heartbeat::SentAs(_, at) if at <= now => {
-                self.heartbeat = Heartbeat::None;
+            HeartbeatState::AwaitingResponse { deadline, .. } if deadline <= now => {
+                self.heartbeat = HeartbeatState::Off;
                 effects.push(Effect::Warn(Warning::HeartbeatTimeout));
                 effects.push(Effect::Close(4000, "heartbeat timeout"));
             }
-            Heartbeat::None | Heartbeat::DueAt(_) | Heartbeat::SentAs(..) => {}
+            HeartbeatState::Off | HeartbeatState::DueAt(_) | HeartbeatState::AwaitingResponse { .. } => {}
         }
         effects
     }
 
-    fn time_out(&mut self, now: Instant) -> Vec<Effect<W>> {
-        let late: Vec<(u64, Asked<W>)> = self.asked.extract_if(|_, asked| asked.deadline <= now).collect();
+    fn expire_requests(&mut self, now: Instant) -> Vec<Effect<W>> {
+        let late: Vec<(u64, PendingRequest<W>)> =
+            self.pending.extract_if(|_, request| request.deadline <= now).collect();
         late.into_iter()
-            .map(|(number, asked)| {
-                self.note_unanswered(number);
-                let message = format!("timeout after {}ms", asked.timeout.as_millis());
-                Effect::Settled(asked.waiter, Err(Status::new(wire::DEADLINE_EXCEEDED, message)))
+            .map(|(number, request)| {
+                self.record_expired(number);
+                let message = format!("timeout after {}ms", request.timeout.as_millis());
+                Effect::Complete(request.waiter, Err(Status::new(wire::DEADLINE_EXCEEDED, message)))
             })
             .collect()
     }
 
-    fn note_unanswered(&mut self, number: u64) {
-        if self.unanswered.len() >= UNANSWERED_KEPT_MAX {
-            self.unanswered.pop_front();
+    fn record_expired(&mut self, number: u64) {
+        if self.expired.len() >= EXPIRED_REQUESTS_MAX {
+            self.expired.pop_front();
         }
-        self.unanswered.push_back(number);
+        self.expired.push_back(number);
     }
 
-    fn id_of(&self, number: u64) -> String {
-        match self.terms.role {
+    fn format_id(&self, number: u64) -> String {
+        match self.config.role {
             Role::Endpoint => format!("s{number}"),
             Role::Client => number.to_string(),
         }
     }
 
-    fn our_number(&self, id: &str) -> Option<u64> {
-        match self.terms.role {
-            Role::Endpoint => number_of(id.strip_prefix('s')?),
-            Role::Client => number_of(id),
+    fn parse_own_id(&self, id: &str) -> Option<u64> {
+        match self.config.role {
+            Role::Endpoint => parse_number(id.strip_prefix('s')?),
+            Role::Client => parse_number(id),
         }
     }
 }
 
-/// Only the digits that we write ourselves: `07` and `+7` are not ours.
-fn number_of(digits: &str) -> Option<u64> {
+/// Accepts only the form that [`Machine::format_id`] writes: `07` and `+7` are not ids of ours.
+fn parse_number(digits: &str) -> Option<u64> {
     digits.parse().ok().filter(|number: &u64| number.to_string() == digits && *number > 0)
 }
 

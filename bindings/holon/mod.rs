@@ -1,11 +1,15 @@
-//! holon-web, both ends: scripts serve methods at `/holon` and call the methods of configured peers.
+//! The holon-web protocol at both ends: scripts serve methods at `/holon` and call the methods of
+//! configured peers.
 //!
-//! Every connection is symmetric. Whoever asks, in either direction, is answered by the same hub; the difference
-//! between a page that came to us and a peer that we dialled is in the machine's role.
+//! Connections are symmetric. Requests in either direction are handled by the same registry of
+//! methods; only the role of the machine distinguishes a page that connected to us from a peer that
+//! we dialed.
 
+mod connection;
 mod endpoint;
-mod hub;
 mod machine;
+mod methods;
+mod router;
 mod wire;
 
 use std::collections::{BTreeMap, HashMap};
@@ -20,39 +24,43 @@ use crate::binding::{BindingError, Call, typed};
 use crate::peering::{Background, Link, LinkSettings, Mount, link};
 use crate::rpc::Kind;
 use crate::transport::Dial;
-use endpoint::{Command, Desk, HolonEndpoint, SUBPROTOCOL, Talk};
-use hub::{Hub, ServeError, Served};
-use machine::{Role, Terms};
+use connection::{Command, HolonConnection, call_method};
+use endpoint::{HolonEndpoint, SUBPROTOCOL};
+use machine::{ConnectionConfig, HeartbeatConfig, Role};
+use methods::{MethodRegistry, ScriptHandler, ServeError};
+use router::RequestRouter;
 
-/// Requests of ours that may wait on one connection unless the configuration says otherwise: as many as the real
-/// client allows itself.
-const ASKED_DEFAULT: usize = 256;
+/// Default number of our requests that may wait for a response on one connection, as in the
+/// reference client.
+const PENDING_DEFAULT: usize = 256;
 
-/// Requests of one peer that are served at once, unless the configuration says otherwise.
-const SERVED_DEFAULT: usize = 1024;
+/// Default number of a peer's requests that are handled concurrently.
+const REQUESTS_DEFAULT: usize = 1024;
 
-/// Longest message that is read from whoever comes, unless the configuration says otherwise: what the real bridge reads.
+/// Default longest message that is read at `/holon`, as in the reference bridge.
 const MESSAGE_BYTES_DEFAULT: usize = 1 << 20;
 
-/// Longest message that is read from a peer that the operator chose.
+/// Longest message that is read from a configured peer, which the operator trusts with more.
 const LINK_MESSAGE_BYTES_MAX: usize = 16 << 20;
 
-/// How long a call, a handler and a dial may take, unless the configuration says otherwise.
+/// Default timeout of a call and of a handler.
 const CALL_MS_DEFAULT: u64 = 30_000;
+
+/// Default timeout of dialing a peer.
 const CONNECT_MS_DEFAULT: u64 = 10_000;
 
-/// How often a client asks for a sign of life, and how long it waits for it.
-const HEARTBEAT: (Duration, Duration) = (Duration::from_secs(15), Duration::from_secs(5));
+const HEARTBEAT_DEFAULT: HeartbeatConfig =
+    HeartbeatConfig { interval: Duration::from_secs(15), timeout: Duration::from_secs(5) };
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
     #[serde(default)]
     peers: BTreeMap<String, PeerConfig>,
-    /// Methods that a binding of the server answers.
+    /// By method, the binding of the server that handles it.
     #[serde(default)]
     methods: HashMap<String, String>,
-    /// The principals whose scripts alone may serve a method.
+    /// By method, the only principal whose scripts may serve it.
     #[serde(default)]
     owners: HashMap<String, String>,
     #[serde(default = "call_ms_default")]
@@ -109,7 +117,6 @@ fn empty_payload() -> Value {
     json!({})
 }
 
-/// A configured peer.
 struct Peer {
     link: Link<Command>,
     url: String,
@@ -118,36 +125,52 @@ struct Peer {
 
 type Peers = Arc<BTreeMap<String, Peer>>;
 
-/// Makes the package.
+/// Opens the package.
 pub async fn open(context: PackageContext) -> Result<PackageInstance, String> {
     let config = Config::deserialize(&context.config).map_err(|error| error.to_string())?;
-    let served_max = config.requests_max.unwrap_or(SERVED_DEFAULT);
-    let hub = Hub::new(config.methods, config.owners, Duration::from_millis(config.handler_ms));
+    let requests_max = config.requests_max.unwrap_or(REQUESTS_DEFAULT);
+    let methods =
+        MethodRegistry::new(config.methods, config.owners, Duration::from_millis(config.handler_ms));
     let mut background = vec![{
-        let hub = Arc::clone(&hub);
-        Background::new(move |host| async move { hub.started(host) })
+        let methods = Arc::clone(&methods);
+        Background::new(move |host| async move { methods.set_host(host) })
     }];
     let mut peers = BTreeMap::new();
     for (name, peer) in config.peers {
-        let (peer, keep_up) = dialled(&name, peer, served_max, &hub);
+        let (peer, keep_connected) = create_peer(&name, peer, requests_max, &methods);
         peers.insert(name, peer);
-        background.push(keep_up);
+        background.push(keep_connected);
     }
-    let terms = Terms { role: Role::Endpoint, asked_max: ASKED_DEFAULT, served_max, heartbeat: HEARTBEAT };
+    let connection_config = ConnectionConfig {
+        role: Role::Endpoint,
+        pending_max: PENDING_DEFAULT,
+        requests_max,
+        heartbeat: HEARTBEAT_DEFAULT,
+    };
     let message_bytes_max = config.message_bytes_max.unwrap_or(MESSAGE_BYTES_DEFAULT);
-    let endpoint = Arc::new(HolonEndpoint { hub: Arc::clone(&hub), terms, message_bytes_max });
+    let endpoint = Arc::new(HolonEndpoint {
+        methods: Arc::clone(&methods),
+        config: connection_config,
+        message_bytes_max,
+    });
     let mount = Mount::web_socket("/holon", endpoint);
     let mut mounts = vec![mount.clone()];
     mounts.extend(config.listen.map(|listen| mount.on(listen)));
     Ok(PackageInstance {
-        bindings: context.bind(handlers(&hub, &Arc::new(peers))),
+        bindings: context.bind(handlers(&methods, &Arc::new(peers))),
         mounts,
         background,
         ..PackageInstance::default()
     })
 }
 
-fn dialled(name: &str, config: PeerConfig, served_max: usize, hub: &Arc<Hub>) -> (Peer, Background) {
+/// Also returns the task that dials the peer and keeps the connection up.
+fn create_peer(
+    name: &str,
+    config: PeerConfig,
+    requests_max: usize,
+    methods: &Arc<MethodRegistry>,
+) -> (Peer, Background) {
     let dial = Dial {
         url: config.url.clone(),
         subprotocol: Some(SUBPROTOCOL.to_owned()),
@@ -156,19 +179,20 @@ fn dialled(name: &str, config: PeerConfig, served_max: usize, hub: &Arc<Hub>) ->
     };
     let connect_max = Duration::from_millis(config.connect_ms);
     let settings = LinkSettings { connect_max, ..LinkSettings::new(name, dial) };
-    let heartbeat = (
-        config.heartbeat_ms.map_or(HEARTBEAT.0, Duration::from_millis),
-        config.heartbeat_timeout_ms.map_or(HEARTBEAT.1, Duration::from_millis),
-    );
-    let asked_max = config.pending_max.unwrap_or(ASKED_DEFAULT);
-    let terms = Terms { role: Role::Client, asked_max, served_max, heartbeat };
-    let desk = Desk::new(Arc::clone(hub), Some(name), None);
-    let (link, keep_up) = link(settings, |commands_tx| Talk::new(terms, commands_tx, desk));
-    (Peer { link, url: config.url, timeout: Duration::from_millis(config.timeout_ms) }, keep_up)
+    let heartbeat = HeartbeatConfig {
+        interval: config.heartbeat_ms.map_or(HEARTBEAT_DEFAULT.interval, Duration::from_millis),
+        timeout: config.heartbeat_timeout_ms.map_or(HEARTBEAT_DEFAULT.timeout, Duration::from_millis),
+    };
+    let pending_max = config.pending_max.unwrap_or(PENDING_DEFAULT);
+    let connection_config = ConnectionConfig { role: Role::Client, pending_max, requests_max, heartbeat };
+    let router = RequestRouter::new(Arc::clone(methods), Some(name), None);
+    let (link, keep_connected) =
+        link(settings, |commands_tx| HolonConnection::new(connection_config, commands_tx, router));
+    (Peer { link, url: config.url, timeout: Duration::from_millis(config.timeout_ms) }, keep_connected)
 }
 
-fn handlers(hub: &Arc<Hub>, peers: &Peers) -> Handlers {
-    let (serving, unserving) = (Arc::clone(hub), Arc::clone(hub));
+fn handlers(methods: &Arc<MethodRegistry>, peers: &Peers) -> Handlers {
+    let (serving, unserving) = (Arc::clone(methods), Arc::clone(methods));
     let (calling, listing) = (Arc::clone(peers), Arc::clone(peers));
     vec![
         ("holon.serve", typed(move |input, call| serve(Arc::clone(&serving), input, call))),
@@ -178,44 +202,48 @@ fn handlers(hub: &Arc<Hub>, peers: &Peers) -> Handlers {
     ]
 }
 
-async fn serve(hub: Arc<Hub>, input: ServeInput, call: Call) -> Result<(), BindingError> {
-    let wrong = || BindingError::of_kind(Kind::InvalidInput, "handler: expected a function");
-    let handler = call.function(&input.handler).ok_or_else(wrong)?;
-    let served = Served {
-        handler,
+async fn serve(methods: Arc<MethodRegistry>, input: ServeInput, call: Call) -> Result<(), BindingError> {
+    let not_a_function = || BindingError::of_kind(Kind::InvalidInput, "handler: expected a function");
+    let function = call.function(&input.handler).ok_or_else(not_a_function)?;
+    let handler = ScriptHandler {
+        function,
         host_functions: call.host_functions.clone(),
         session: call.session.id.clone(),
         principal: call.session.principal.name.clone(),
     };
-    hub.serve(&input.method, served).map_err(|error| match error {
-        ServeError::Foreign(_) => BindingError::of_kind(Kind::PermissionDenied, error.to_string()),
-        ServeError::Taken(_) | ServeError::BadName | ServeError::TooMany => error.into(),
+    methods.serve(&input.method, handler).map_err(|error| match error {
+        ServeError::OwnedByOther(_) => BindingError::of_kind(Kind::PermissionDenied, error.to_string()),
+        ServeError::AlreadyServed(_) | ServeError::InvalidName | ServeError::TooManyMethods => error.into(),
     })
 }
 
-async fn unserve(hub: Arc<Hub>, input: UnserveInput, call: Call) -> Result<bool, BindingError> {
-    Ok(hub.unserve(&input.method, &call.session.id))
+async fn unserve(
+    methods: Arc<MethodRegistry>,
+    input: UnserveInput,
+    call: Call,
+) -> Result<bool, BindingError> {
+    Ok(methods.unserve(&input.method, &call.session.id))
 }
 
 async fn call_peer(peers: Peers, input: CallInput, call: Call) -> Result<Value, BindingError> {
     let unknown = || {
         let known: Vec<&str> = peers.keys().map(String::as_str).collect();
-        let message = format!("no peer {:?}; there are {}", input.peer, known.join(", "));
+        let message = format!("unknown peer {:?}; expected one of: {}", input.peer, known.join(", "));
         BindingError::of_kind(Kind::InvalidInput, message)
     };
     let peer = peers.get(&input.peer).ok_or_else(unknown)?;
     let left = call.deadline.saturating_duration_since(Instant::now());
     let timeout = input.timeout_ms.map_or(peer.timeout, Duration::from_millis).min(left);
-    endpoint::ask(input.method, input.payload, timeout, |command| peer.link.send(command)).await
+    call_method(input.method, input.payload, timeout, |command| peer.link.send(command)).await
 }
 
 async fn list_peers(peers: Peers) -> Result<Value, BindingError> {
-    let listed = peers.iter().map(|(name, peer)| {
-        let mut told = json!({"name": name, "url": peer.url});
-        if let (Value::Object(told), Value::Object(state)) = (&mut told, peer.link.state().to_json()) {
-            told.extend(state);
+    let entries = peers.iter().map(|(name, peer)| {
+        let mut entry = json!({"name": name, "url": peer.url});
+        if let (Value::Object(entry), Value::Object(state)) = (&mut entry, peer.link.state().to_json()) {
+            entry.extend(state);
         }
-        told
+        entry
     });
-    Ok(listed.collect())
+    Ok(entries.collect())
 }

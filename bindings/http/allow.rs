@@ -1,8 +1,8 @@
-//! Where requests may go: the hosts that are listed, and which addresses they may have.
+//! The hosts that requests may go to, and the addresses that these hosts may have.
 //!
-//! The list is held against the URL, the addresses against what the name resolves to at the moment of connecting, so
-//! that a name cannot point somewhere else after it was checked. A host that is written out may be private: whoever
-//! wrote it meant it. One that only matches a `*` may not.
+//! The list is checked against the URL. Addresses are checked when the connection resolves the
+//! name, so that a name cannot point elsewhere after the check. A host listed by its exact name may
+//! have a private address, because the operator chose it. A host that only matches a `*` may not.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use url::{Host, Url};
 
-/// The allowed hosts.
+/// The hosts that the configuration allows.
 #[derive(Debug, Clone, Default)]
 pub(super) struct AllowList(Arc<[Entry]>);
 
@@ -23,31 +23,31 @@ struct Entry {
 #[derive(Debug)]
 enum NamePattern {
     Exactly(String),
-    /// Begins with the dot.
-    Under(String),
+    /// Matches subdomains. The text starts with the dot.
+    Subdomains(String),
     Any,
 }
 
 #[derive(Debug)]
 enum PortPattern {
-    OfScheme,
+    SchemeDefault,
     Exactly(u16),
     Any,
 }
 
 impl AllowList {
-    /// Reads the entries of the configuration, or says which one is none.
-    pub(super) fn read(entries: &[String]) -> Result<Self, String> {
-        let read: Result<Vec<Entry>, String> = entries.iter().map(|entry| Entry::read(entry)).collect();
-        Ok(Self(read?.into()))
+    /// Parses the entries of the configuration. The error names the invalid one.
+    pub(super) fn parse(entries: &[String]) -> Result<Self, String> {
+        let entries: Result<Vec<Entry>, String> = entries.iter().map(|entry| Entry::parse(entry)).collect();
+        Ok(Self(entries?.into()))
     }
 
-    /// Whether a request may go there, as far as the URL says.
+    /// Checks the scheme, host and port of a URL, and its address if the host is one.
     pub(super) fn check(&self, url: &Url) -> Result<(), String> {
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(format!("`{}` is neither http nor https", url.scheme()));
+            return Err(format!("unsupported scheme `{}`; expected http or https", url.scheme()));
         }
-        let host = host_name(url).ok_or("the URL has no host")?;
+        let host = host_name(url).ok_or("URL has no host")?;
         let is_listed = self.0.iter().any(|entry| entry.name.matches(&host) && entry.port.matches(url));
         if !is_listed {
             return Err(format!("`{}` is not among the allowed hosts", authority(url, &host)));
@@ -59,10 +59,9 @@ impl AllowList {
         }
     }
 
-    /// Whether a host may have this address.
     fn check_address(&self, host: &str, address: IpAddr) -> Result<(), String> {
-        let is_written_out = self.0.iter().any(|entry| entry.name.is_exactly(host));
-        if is_written_out || is_public(address) {
+        let is_listed_by_name = self.0.iter().any(|entry| entry.name.is_exactly(host));
+        if is_listed_by_name || is_public(address) {
             return Ok(());
         }
         Err(format!("`{host}` is at {address}, which is not a public address"))
@@ -70,27 +69,28 @@ impl AllowList {
 }
 
 impl Entry {
-    fn read(text: &str) -> Result<Self, String> {
-        let bad = || {
+    fn parse(text: &str) -> Result<Self, String> {
+        let invalid = || {
             format!(
                 "`{text}` is not a host; expected `example.com`, `*.example.com`, `*`, with `:port` or `:*`"
             )
         };
-        // The colons of an IPv6 address stand in brackets.
+        // A port follows the last colon, unless that colon is inside the brackets of an IPv6
+        // address.
         let (name, port) = match text.rsplit_once(':') {
             Some((name, port)) if !port.contains(']') => (name, Some(port)),
             Some(_) | None => (text, None),
         };
         let port = match port {
-            None => PortPattern::OfScheme,
+            None => PortPattern::SchemeDefault,
             Some("*") => PortPattern::Any,
-            Some(port) => PortPattern::Exactly(port.parse().map_err(|_| bad())?),
+            Some(port) => PortPattern::Exactly(port.parse().map_err(|_| invalid())?),
         };
-        let normal = |name: &str| Host::parse(name).map(|host| host.to_string()).map_err(|_| bad());
+        let normalize = |name: &str| Host::parse(name).map(|host| host.to_string()).map_err(|_| invalid());
         let name = match (name, name.strip_prefix("*.")) {
             ("*", _) => NamePattern::Any,
-            (_, Some(domain)) => NamePattern::Under(format!(".{}", normal(domain)?)),
-            (name, None) => NamePattern::Exactly(normal(name)?),
+            (_, Some(domain)) => NamePattern::Subdomains(format!(".{}", normalize(domain)?)),
+            (name, None) => NamePattern::Exactly(normalize(name)?),
         };
         Ok(Self { name, port })
     }
@@ -100,7 +100,7 @@ impl NamePattern {
     fn matches(&self, host: &str) -> bool {
         match self {
             Self::Exactly(name) => name == host,
-            Self::Under(suffix) => host.ends_with(suffix.as_str()),
+            Self::Subdomains(suffix) => host.ends_with(suffix.as_str()),
             Self::Any => true,
         }
     }
@@ -108,7 +108,7 @@ impl NamePattern {
     fn is_exactly(&self, host: &str) -> bool {
         match self {
             Self::Exactly(name) => name == host,
-            Self::Under(_) | Self::Any => false,
+            Self::Subdomains(_) | Self::Any => false,
         }
     }
 }
@@ -116,15 +116,15 @@ impl NamePattern {
 impl PortPattern {
     fn matches(&self, url: &Url) -> bool {
         match self {
-            // A URL keeps a port only if it is not the scheme's own.
-            Self::OfScheme => url.port().is_none(),
+            // `Url` drops a port that is the default of its scheme.
+            Self::SchemeDefault => url.port().is_none(),
             Self::Exactly(port) => url.port_or_known_default() == Some(*port),
             Self::Any => true,
         }
     }
 }
 
-/// The host without a final dot, which is another way to write the same one.
+/// The host without a final dot: `example.com.` and `example.com` are the same host.
 fn host_name(url: &Url) -> Option<String> {
     url.host().map(|host| host.to_string().trim_end_matches('.').to_owned())
 }
@@ -133,7 +133,7 @@ fn authority(url: &Url, host: &str) -> String {
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
-/// Resolves names for the connections, and leaves out what may not be reached.
+/// The resolver of the HTTP client. It fails if a name has an address that is not allowed.
 pub(super) struct GuardedResolver(pub(super) AllowList);
 
 impl Resolve for GuardedResolver {
@@ -141,17 +141,17 @@ impl Resolve for GuardedResolver {
         let allowed = self.0.clone();
         Box::pin(async move {
             let host = name.as_str().trim_end_matches('.').to_owned();
-            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            for address in &found {
+            let addresses: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
+            for address in &addresses {
                 allowed.check_address(&host, address.ip())?;
             }
-            let addresses: Addrs = Box::new(found.into_iter());
+            let addresses: Addrs = Box::new(addresses.into_iter());
             Ok(addresses)
         })
     }
 }
 
-/// Whether an address is one of the open Internet.
+/// Whether an address is reachable on the public Internet.
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -183,13 +183,14 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         is_public_v4(Ipv4Addr::new(p, q, r, s))
     };
     match (a, b) {
-        // IPv4 in other clothes: mapped or compatible, translated (64:ff9b::/96), 6to4 (2002::/16).
+        // Embedded IPv4 addresses: mapped or compatible, translated (64:ff9b::/96), 6to4
+        // (2002::/16).
         (0, 0) if (c, d, e) == (0, 0, 0) => (f == 0xffff || f == 0) && embedded(g, h),
         (0x64, 0xff9b) => (c, d, e, f) == (0, 0, 0, 0) && embedded(g, h),
         (0x2002, _) => embedded(b, c),
         // Teredo and the documentation prefix.
         (0x2001, 0 | 0xdb8) => false,
-        // Everything that is given out as global unicast lies in 2000::/3.
+        // All global unicast addresses are in 2000::/3.
         _ => a & 0xe000 == 0x2000,
     }
 }
@@ -199,7 +200,7 @@ mod tests {
     use super::*;
 
     fn list(entries: &[&str]) -> AllowList {
-        AllowList::read(&entries.iter().map(|entry| (*entry).to_owned()).collect::<Vec<_>>()).unwrap()
+        AllowList::parse(&entries.iter().map(|entry| (*entry).to_owned()).collect::<Vec<_>>()).unwrap()
     }
 
     fn allows(entries: &[&str], url: &str) -> bool {
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_match_by_name_and_port() {
+    fn url_is_matched_by_host_name_and_port() {
         for (entries, url, expected) in [
             (&["a.com"][..], "https://a.com/x", true),
             (&["a.com"], "http://A.com:80", true),
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn literal_addresses_that_are_not_public_must_be_written_out() {
+    fn private_address_is_allowed_only_by_exact_entry() {
         for url in [
             "http://127.0.0.1/",
             "http://2130706433/",
@@ -255,9 +256,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_is_refused_at_start() {
+    fn invalid_entry_is_rejected() {
         for entry in ["a b", "a.com:x", "https://a.com", "*."] {
-            assert!(AllowList::read(&[entry.to_owned()]).is_err(), "{entry}");
+            assert!(AllowList::parse(&[entry.to_owned()]).is_err(), "{entry}");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! One request with its redirects, from the check of its URL to the last byte of the answer.
+//! Sends one request, follows its redirects, and reads the response, within limits of size and
+//! time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,9 +16,9 @@ use super::allow::AllowList;
 use super::{BodyEncoding, Redirect, RequestInput, ResponseOutput};
 use crate::rpc::{ErrorObject, Kind};
 
-/// Headers that belong to the connection and not to the caller: with them a request could be split in two, or go to
-/// another host than the one that was checked.
-const HEADERS_REFUSED: [&str; 9] = [
+/// Headers that callers cannot set. They control the connection: with them a request could be split
+/// in two, or reach another host than the one that was checked.
+const HEADERS_RESERVED: [&str; 9] = [
     "host",
     "connection",
     "content-length",
@@ -38,8 +39,8 @@ pub(super) struct Fetcher {
     pub(super) redirects_max: usize,
 }
 
-/// What is sent next.
-struct Step {
+/// The first request, or the one that a redirect leads to.
+struct Hop {
     url: Url,
     method: Method,
     headers: HeaderMap,
@@ -48,35 +49,37 @@ struct Step {
 
 impl Fetcher {
     pub(super) async fn fetch(&self, input: RequestInput) -> Result<ResponseOutput, ErrorObject> {
-        let late =
-            || ErrorObject::new(Kind::Timeout, format!("no answer within {} ms", self.timeout.as_millis()));
-        tokio::time::timeout(self.timeout, self.follow(input)).await.unwrap_or_else(|_| Err(late()))
+        let timed_out =
+            || ErrorObject::new(Kind::Timeout, format!("no response within {} ms", self.timeout.as_millis()));
+        tokio::time::timeout(self.timeout, self.follow_redirects(input))
+            .await
+            .unwrap_or_else(|_| Err(timed_out()))
     }
 
-    async fn follow(&self, input: RequestInput) -> Result<ResponseOutput, ErrorObject> {
+    async fn follow_redirects(&self, input: RequestInput) -> Result<ResponseOutput, ErrorObject> {
         let redirect = input.redirect;
-        let mut step = self.first_step(input)?;
+        let mut hop = self.first_hop(input)?;
         let mut redirects = 0;
         loop {
-            self.check(&step)?;
-            let response = self.send(&step).await?;
+            self.check(&hop)?;
+            let response = self.send(&hop).await?;
             let next = match redirect {
-                Redirect::Follow => redirected(&step, &response)?,
+                Redirect::Follow => next_hop(&hop, &response)?,
                 Redirect::Manual => None,
             };
             let Some(next) = next else {
-                return self.read(step.url, response).await;
+                return self.read_response(hop.url, response).await;
             };
             redirects += 1;
             if redirects > self.redirects_max {
                 let message = format!("more than {} redirects", self.redirects_max);
                 return Err(ErrorObject::new(Kind::BindingError, message));
             }
-            step = next;
+            hop = next;
         }
     }
 
-    fn first_step(&self, input: RequestInput) -> Result<Step, ErrorObject> {
+    fn first_hop(&self, input: RequestInput) -> Result<Hop, ErrorObject> {
         let url = Url::parse(&input.url).map_err(|error| invalid("/url", &error.to_string()))?;
         let method = input.method.as_deref().unwrap_or("GET").to_ascii_uppercase();
         let method =
@@ -91,33 +94,33 @@ impl Fetcher {
         if body.as_ref().is_some_and(|body| body.len() > self.body_bytes_max) {
             return Err(invalid("/body", &format!("expected at most {} bytes", self.body_bytes_max)));
         }
-        Ok(Step { url, method, headers: headers(&input.headers)?, body })
+        Ok(Hop { url, method, headers: parse_headers(&input.headers)?, body })
     }
 
-    fn check(&self, step: &Step) -> Result<(), ErrorObject> {
-        if !self.methods.iter().any(|method| method == step.method.as_str()) {
-            let message = format!("{} is not among the allowed methods", step.method);
+    fn check(&self, hop: &Hop) -> Result<(), ErrorObject> {
+        if !self.methods.iter().any(|method| method == hop.method.as_str()) {
+            let message = format!("{} is not among the allowed methods", hop.method);
             return Err(ErrorObject::new(Kind::PermissionDenied, message));
         }
-        self.allowed.check(&step.url).map_err(|why| ErrorObject::new(Kind::PermissionDenied, why))
+        self.allowed.check(&hop.url).map_err(|reason| ErrorObject::new(Kind::PermissionDenied, reason))
     }
 
-    async fn send(&self, step: &Step) -> Result<Response, ErrorObject> {
+    async fn send(&self, hop: &Hop) -> Result<Response, ErrorObject> {
         let mut request =
-            self.client.request(step.method.clone(), step.url.clone()).headers(step.headers.clone());
-        if let Some(body) = &step.body {
+            self.client.request(hop.method.clone(), hop.url.clone()).headers(hop.headers.clone());
+        if let Some(body) = &hop.body {
             request = request.body(body.clone());
         }
-        request.send().await.map_err(failed)
+        request.send().await.map_err(to_error_object)
     }
 
-    async fn read(&self, url: Url, mut response: Response) -> Result<ResponseOutput, ErrorObject> {
+    async fn read_response(&self, url: Url, mut response: Response) -> Result<ResponseOutput, ErrorObject> {
         let status = response.status().as_u16();
-        let headers = readable(response.headers());
+        let headers = join_headers(response.headers());
         let mut bytes = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(failed)? {
+        while let Some(chunk) = response.chunk().await.map_err(to_error_object)? {
             if bytes.len() + chunk.len() > self.body_bytes_max {
-                let message = format!("the answer is longer than {} bytes", self.body_bytes_max);
+                let message = format!("response body exceeds {} bytes", self.body_bytes_max);
                 return Err(ErrorObject::new(Kind::ResultTooLarge, message));
             }
             bytes.extend_from_slice(&chunk);
@@ -130,26 +133,28 @@ impl Fetcher {
     }
 }
 
-fn headers(given: &BTreeMap<String, String>) -> Result<HeaderMap, ErrorObject> {
+fn parse_headers(input: &BTreeMap<String, String>) -> Result<HeaderMap, ErrorObject> {
     let mut headers = HeaderMap::new();
-    for (name, value) in given {
-        let bad = |why: &str| invalid("/headers", &format!("`{name}` {why}"));
-        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad("is no header"))?;
-        if HEADERS_REFUSED.contains(&name.as_str()) {
-            return Err(bad("cannot be set"));
+    for (name, value) in input {
+        let error = |reason: &str| invalid("/headers", &format!("`{name}` {reason}"));
+        let name =
+            HeaderName::from_bytes(name.as_bytes()).map_err(|_| error("is not a valid header name"))?;
+        if HEADERS_RESERVED.contains(&name.as_str()) {
+            return Err(error("cannot be set"));
         }
-        let value = HeaderValue::from_str(value).map_err(|_| bad("has a value that no header can have"))?;
+        let value = HeaderValue::from_str(value).map_err(|_| error("has an invalid value"))?;
         headers.append(name, value);
     }
     Ok(headers)
 }
 
-/// Several headers of one name become one, as the standard allows; bytes beyond ASCII are shown as they can be.
-fn readable(headers: &HeaderMap) -> BTreeMap<String, String> {
-    let mut readable = BTreeMap::<String, String>::new();
+/// Joins headers of the same name with commas, as HTTP allows. Bytes that are not UTF-8 are
+/// replaced.
+fn join_headers(headers: &HeaderMap) -> BTreeMap<String, String> {
+    let mut joined = BTreeMap::<String, String>::new();
     for (name, value) in headers {
         let value = String::from_utf8_lossy(value.as_bytes());
-        readable
+        joined
             .entry(name.as_str().to_owned())
             .and_modify(|earlier| {
                 earlier.push_str(", ");
@@ -157,36 +162,36 @@ fn readable(headers: &HeaderMap) -> BTreeMap<String, String> {
             })
             .or_insert_with(|| value.into_owned());
     }
-    readable
+    joined
 }
 
-/// The request that a redirect asks for; `None` if it is none.
-fn redirected(step: &Step, response: &Response) -> Result<Option<Step>, ErrorObject> {
+/// The request that a redirect leads to; `None` if the response is not a redirect.
+fn next_hop(hop: &Hop, response: &Response) -> Result<Option<Hop>, ErrorObject> {
     let keeps_method = match response.status() {
-        StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => step.method != Method::POST,
-        StatusCode::SEE_OTHER => step.method == Method::GET || step.method == Method::HEAD,
+        StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => hop.method != Method::POST,
+        StatusCode::SEE_OTHER => hop.method == Method::GET || hop.method == Method::HEAD,
         StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,
         _ => return Ok(None),
     };
     let Some(location) = response.headers().get(LOCATION) else {
         return Ok(None);
     };
-    let unusable = || ErrorObject::new(Kind::BindingError, "the redirect leads to something that is no URL");
-    let location = location.to_str().map_err(|_| unusable())?;
-    let url = step.url.join(location).map_err(|_| unusable())?;
-    let mut headers = step.headers.clone();
-    if url.origin() != step.url.origin() {
+    let invalid_url = || ErrorObject::new(Kind::BindingError, "redirect: the location is not a valid URL");
+    let location = location.to_str().map_err(|_| invalid_url())?;
+    let url = hop.url.join(location).map_err(|_| invalid_url())?;
+    let mut headers = hop.headers.clone();
+    if url.origin() != hop.url.origin() {
         headers.remove(AUTHORIZATION);
         headers.remove(COOKIE);
     }
     let (method, body) = if keeps_method {
-        (step.method.clone(), step.body.clone())
+        (hop.method.clone(), hop.body.clone())
     } else {
         headers.remove(CONTENT_TYPE);
         headers.remove(CONTENT_LENGTH);
         (Method::GET, None)
     };
-    Ok(Some(Step { url, method, headers, body }))
+    Ok(Some(Hop { url, method, headers, body }))
 }
 
 fn invalid(path: &str, message: &str) -> ErrorObject {
@@ -195,8 +200,8 @@ fn invalid(path: &str, message: &str) -> ErrorObject {
         .with("errors", errors)
 }
 
-/// The innermost cause says what happened; those around it say only that something did.
-fn failed(error: reqwest::Error) -> ErrorObject {
+/// Takes the message of the innermost cause: the outer ones say only that a request failed.
+fn to_error_object(error: reqwest::Error) -> ErrorObject {
     let mut cause: &dyn std::error::Error = &error;
     while let Some(source) = cause.source() {
         cause = source;

@@ -1,7 +1,8 @@
 //! HTTP requests for scripts, to listed hosts only.
 //!
-//! Redirects are followed here and not by the HTTP library, because each step has to pass the list, and because
-//! credentials must not follow to another origin. No proxy is used: it would do the name lookup that is checked here.
+//! Redirects are followed here and not by the HTTP library, because each hop has to pass the list,
+//! and because credentials must not be sent to another origin. No proxy is used: it would bypass
+//! the check of resolved addresses.
 
 mod allow;
 mod fetch;
@@ -20,13 +21,13 @@ use crate::package::Bindings;
 use allow::{AllowList, GuardedResolver};
 use fetch::Fetcher;
 
-/// Longest body, both ways, unless the configuration says otherwise: a page of data.
+/// Default longest body of a request or a response.
 const BODY_BYTES_DEFAULT: usize = 1 << 20;
 
-/// How long a request may take in all unless the configuration says otherwise; below the binding's own limit.
+/// Default timeout of a request with its redirects; below the timeout of the binding.
 const TIMEOUT_MS_DEFAULT: u64 = 30_000;
 
-/// Redirects that are followed unless the configuration says otherwise; browsers stop at 20, honest sites at 3.
+/// Default number of redirects to follow. Browsers stop at 20; few sites need more than 3.
 const REDIRECTS_DEFAULT: usize = 10;
 
 #[derive(Deserialize)]
@@ -45,7 +46,6 @@ fn methods_default() -> Vec<String> {
     vec!["GET".to_owned(), "HEAD".to_owned()]
 }
 
-/// A body is text, or bytes in base64.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum BodyEncoding {
@@ -86,39 +86,39 @@ struct ResponseOutput {
     body_encoding: BodyEncoding,
 }
 
-/// Makes the package.
+/// Opens the package.
 pub async fn open(context: PackageContext) -> Result<PackageInstance, String> {
     Ok(context.bind(handlers(&context.config)?).into())
 }
 
-/// What the handler works with.
-struct Requests {
+/// State of the handler.
+struct HttpClient {
     fetcher: Fetcher,
-    /// Connections are kept for the next request, so they live on the runtime that loads packages: those that run
-    /// sessions are busy with scripts and may be given up.
+    /// Connections are pooled, so they belong to the runtime that loads packages: the shards are
+    /// busy with scripts, and a stuck shard is replaced.
     runtime: Handle,
 }
 
 fn handlers(config: &Value) -> Result<Handlers, String> {
     let config = Config::deserialize(config).map_err(|error| error.to_string())?;
     let runtime = Handle::try_current().map_err(|error| error.to_string())?;
-    let requests = Requests { fetcher: fetcher(config)?, runtime };
-    Ok(Bindings::with(Arc::new(requests)).on("http.request", request).into())
+    let client = HttpClient { fetcher: build_fetcher(config)?, runtime };
+    Ok(Bindings::with(Arc::new(client)).on("http.request", request).into())
 }
 
 async fn request(
-    requests: Arc<Requests>,
+    client: Arc<HttpClient>,
     input: RequestInput,
     _: Call,
 ) -> Result<ResponseOutput, BindingError> {
-    let fetching = Arc::clone(&requests);
-    let fetching = requests.runtime.spawn(async move { fetching.fetcher.fetch(input).await });
-    Ok(AbortOnDropHandle::new(fetching).await??)
+    let worker = Arc::clone(&client);
+    let task = client.runtime.spawn(async move { worker.fetcher.fetch(input).await });
+    Ok(AbortOnDropHandle::new(task).await??)
 }
 
-fn fetcher(config: Config) -> Result<Fetcher, String> {
-    let allowed = AllowList::read(&config.hosts)?;
-    // Whoever was first has installed the same one.
+fn build_fetcher(config: Config) -> Result<Fetcher, String> {
+    let allowed = AllowList::parse(&config.hosts)?;
+    // Fails if a provider is installed already, which is then the same one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())

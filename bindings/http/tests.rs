@@ -1,4 +1,4 @@
-//! Against a real server on the loopback interface.
+//! Requests to a real server on the loopback interface.
 
 use std::net::SocketAddr;
 
@@ -16,16 +16,19 @@ async fn echo(method: Method, headers: HeaderMap, body: String) -> axum::respons
     axum::response::Response::new(seen.to_string())
 }
 
-async fn serve() -> SocketAddr {
+async fn start_server() -> SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let at = listener.local_addr().unwrap();
+    let address = listener.local_addr().unwrap();
     let redirect =
         |to: String, status: StatusCode| any(move || async move { (status, [(header::LOCATION, to)]) });
     let router = Router::new()
         .route("/echo", any(echo))
         .route("/see-other", redirect("/echo".to_owned(), StatusCode::SEE_OTHER))
         .route("/temporary", redirect("/echo".to_owned(), StatusCode::TEMPORARY_REDIRECT))
-        .route("/other-origin", redirect(format!("http://localhost:{}/echo", at.port()), StatusCode::FOUND))
+        .route(
+            "/other-origin",
+            redirect(format!("http://localhost:{}/echo", address.port()), StatusCode::FOUND),
+        )
         .route("/away", redirect("http://example.com/".to_owned(), StatusCode::FOUND))
         .route("/loop", redirect("/loop".to_owned(), StatusCode::FOUND))
         .route("/bytes", any(|| async { vec![0xff_u8, 0xfe] }))
@@ -33,24 +36,24 @@ async fn serve() -> SocketAddr {
         .route("/fits", any(|| async { "x".repeat(100) }))
         .route("/never", any(std::future::pending::<()>));
     tokio::spawn(async move { axum::serve(listener, router).await });
-    at
+    address
 }
 
 struct Site {
-    at: SocketAddr,
+    address: SocketAddr,
     http: Handlers,
 }
 
 impl Site {
     async fn new(hosts: &[&str]) -> Self {
-        let at = serve().await;
-        let hosts: Vec<String> = hosts.iter().map(|host| format!("{host}:{}", at.port())).collect();
+        let address = start_server().await;
+        let hosts: Vec<String> = hosts.iter().map(|host| format!("{host}:{}", address.port())).collect();
         let config = json!({"hosts": hosts, "methods": ["GET", "POST"], "bytesMax": 100, "timeoutMs": 2000, "redirectsMax": 3});
-        Self { at, http: handlers(&config).unwrap() }
+        Self { address, http: handlers(&config).unwrap() }
     }
 
     async fn get(&self, host: &str, path: &str, more: Value) -> Result<Value, ErrorObject> {
-        let mut input = json!({"url": format!("http://{host}:{}{path}", self.at.port())});
+        let mut input = json!({"url": format!("http://{host}:{}{path}", self.address.port())});
         for (key, value) in more.as_object().into_iter().flatten() {
             input[key] = value.clone();
         }
@@ -59,7 +62,7 @@ impl Site {
 }
 
 #[tokio::test]
-async fn a_listed_host_answers() {
+async fn request_to_listed_host_returns_the_response() {
     let site = Site::new(&["127.0.0.1"]).await;
     let answer = site.get("127.0.0.1", "/echo", json!({"method": "post", "body": "hi"})).await.unwrap();
     assert_eq!((&answer["status"], &answer["bodyEncoding"]), (&json!(200), &json!("text")));
@@ -71,24 +74,24 @@ async fn a_listed_host_answers() {
 }
 
 #[tokio::test]
-async fn hosts_methods_and_private_addresses_are_refused() {
+async fn unlisted_host_method_or_address_is_denied() {
     let site = Site::new(&["127.0.0.1"]).await;
-    let refused = site.get("localhost", "/echo", json!({})).await.unwrap_err();
-    assert!(refused.is(Kind::PermissionDenied) && refused.message.contains("allowed hosts"), "{refused:?}");
-    let refused = site.get("127.0.0.1", "/echo", json!({"method": "DELETE"})).await.unwrap_err();
-    assert!(refused.is(Kind::PermissionDenied) && refused.message.contains("DELETE"), "{refused:?}");
+    let denied = site.get("localhost", "/echo", json!({})).await.unwrap_err();
+    assert!(denied.is(Kind::PermissionDenied) && denied.message.contains("allowed hosts"), "{denied:?}");
+    let denied = site.get("127.0.0.1", "/echo", json!({"method": "DELETE"})).await.unwrap_err();
+    assert!(denied.is(Kind::PermissionDenied) && denied.message.contains("DELETE"), "{denied:?}");
     let wide = Site::new(&["*"]).await;
     for host in ["localhost", "127.0.0.1", "[::1]"] {
-        let refused = wide.get(host, "/echo", json!({})).await.unwrap_err();
+        let denied = wide.get(host, "/echo", json!({})).await.unwrap_err();
         assert!(
-            refused.is(Kind::PermissionDenied) && refused.message.contains("not a public address"),
-            "{refused:?}"
+            denied.is(Kind::PermissionDenied) && denied.message.contains("not a public address"),
+            "{denied:?}"
         );
     }
 }
 
 #[tokio::test]
-async fn redirects_stay_inside_the_list() {
+async fn redirects_are_followed_to_listed_hosts_only() {
     let site = Site::new(&["127.0.0.1", "localhost"]).await;
     let body = |answer: &Value| -> Value { serde_json::from_str(answer["body"].as_str().unwrap()).unwrap() };
     let post = json!({"method": "POST", "body": "hi", "headers": {"Authorization": "x"}});
@@ -97,8 +100,8 @@ async fn redirects_stay_inside_the_list() {
     let same = site.get("127.0.0.1", "/temporary", post.clone()).await.unwrap();
     assert_eq!(body(&same), json!({"method": "POST", "authorization": true, "body": "hi"}));
     assert!(same["url"].as_str().unwrap().ends_with("/echo"));
-    let elsewhere = site.get("127.0.0.1", "/other-origin", post).await.unwrap();
-    assert_eq!(body(&elsewhere)["authorization"], json!(false));
+    let cross_origin = site.get("127.0.0.1", "/other-origin", post).await.unwrap();
+    assert_eq!(body(&cross_origin)["authorization"], json!(false));
     let away = site.get("127.0.0.1", "/away", json!({})).await.unwrap_err();
     assert!(away.is(Kind::PermissionDenied) && away.message.contains("example.com"), "{away:?}");
     let manual = site.get("127.0.0.1", "/away", json!({"redirect": "manual"})).await.unwrap();
@@ -110,7 +113,7 @@ async fn redirects_stay_inside_the_list() {
 }
 
 #[tokio::test]
-async fn bodies_and_time_have_limits() {
+async fn request_past_size_or_time_limit_fails() {
     let site = Site::new(&["127.0.0.1"]).await;
     assert!(site.get("127.0.0.1", "/fits", json!({})).await.is_ok());
     assert!(site.get("127.0.0.1", "/long", json!({})).await.unwrap_err().is(Kind::ResultTooLarge));
@@ -120,10 +123,10 @@ async fn bodies_and_time_have_limits() {
 }
 
 #[tokio::test]
-async fn headers_of_the_connection_cannot_be_set() {
+async fn reserved_or_invalid_header_is_rejected() {
     let site = Site::new(&["127.0.0.1"]).await;
     for headers in [json!({"Host": "a.com"}), json!({"X-A": "a\r\nX-B: b"}), json!({"a b": "c"})] {
-        let refused = site.get("127.0.0.1", "/echo", json!({"headers": headers})).await.unwrap_err();
-        assert!(refused.is(Kind::InvalidInput), "{refused:?}");
+        let error = site.get("127.0.0.1", "/echo", json!({"headers": headers})).await.unwrap_err();
+        assert!(error.is(Kind::InvalidInput), "{error:?}");
     }
 }

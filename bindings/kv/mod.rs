@@ -1,7 +1,7 @@
 //! A key-value store for scripts, in an SQLite file or in memory.
 //!
-//! Each principal has a namespace of its own, taken from the session and never from the input. Values are kept in
-//! their wire form, so a `Date` or a `Map` comes back as what it was.
+//! Each principal has its own namespace, taken from the session and never from the input. Values
+//! are stored in their wire form, so that a `Date` or a `Map` is restored with its type.
 
 mod store;
 
@@ -15,22 +15,22 @@ use super::{Handlers, PackageContext, PackageInstance};
 use crate::binding::{BindingError, Call};
 use crate::package::Bindings;
 use crate::rpc::Kind;
-use store::{Place, Store};
+use store::{EntryKey, Store};
 
-/// Longest key, in bytes: it stands in an index, and a longer one is data.
+/// Longest key. Keys are indexed; anything longer belongs in the value.
 const KEY_BYTES_MAX: usize = 512;
 
-/// Longest value unless the configuration says otherwise: two pages of data, and far below a message.
+/// Default longest value, far below the longest message.
 const VALUE_BYTES_DEFAULT: usize = 1 << 20;
 
-/// Keys of a namespace unless the configuration says otherwise.
+/// Default number of keys that a namespace can hold.
 const KEYS_DEFAULT: u64 = 100_000;
 
-/// Keys of one answer unless the call says otherwise.
-const LISTED_DEFAULT: usize = 100;
+/// Keys per page unless the call sets `limit`.
+const PAGE_KEYS_DEFAULT: usize = 100;
 
-/// Most keys of one answer: half a mebibyte of the longest ones. Whoever wants more has the cursor.
-const LISTED_MAX: usize = 1000;
+/// Most keys per page: half a mebibyte of the longest ones. The cursor leads to the next page.
+const PAGE_KEYS_MAX: usize = 1000;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -64,13 +64,13 @@ struct SetInput {
 #[derive(Deserialize)]
 struct CasInput {
     key: String,
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "deserialize_present")]
     expected: Option<Value>,
     value: Value,
 }
 
-/// `null` is a value that may be expected; only an absent field means that there is none.
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+/// Keeps `null`, which is a value that may be expected, apart from an absent field.
+fn deserialize_present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
@@ -83,19 +83,19 @@ struct ListInput {
 }
 
 #[derive(Serialize)]
-struct Listed {
+struct KeyPage {
     keys: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cursor: Option<String>,
 }
 
-/// What the handlers share.
+/// State that the handlers share.
 struct KeyValues {
     store: Store,
     value_bytes_max: usize,
 }
 
-/// Opens the store and makes its handlers.
+/// Opens the store and creates its handlers.
 pub async fn open(context: PackageContext) -> Result<PackageInstance, String> {
     let key_values = KeyValues::open(&context.config, &context.folder)?;
     Ok(context.bind(handlers(key_values)).into())
@@ -121,48 +121,49 @@ fn handlers(key_values: Arc<KeyValues>) -> Handlers {
 }
 
 async fn get_value(kv: Arc<KeyValues>, input: KeyInput, call: Call) -> Result<Value, BindingError> {
-    match kv.store.get(place(&call, input.key)?).await? {
+    match kv.store.get(entry_key(&call, input.key)?).await? {
         Some(text) => Ok(serde_json::from_str(&text)?),
         None => Ok(json!({"$undefined": true})),
     }
 }
 
 async fn set_value(kv: Arc<KeyValues>, input: SetInput, call: Call) -> Result<(), BindingError> {
-    let text = storable(&call, &input.value, kv.value_bytes_max)?;
-    Ok(kv.store.set(place(&call, input.key)?, text).await?)
+    let text = encode_value(&call, &input.value, kv.value_bytes_max)?;
+    Ok(kv.store.set(entry_key(&call, input.key)?, text).await?)
 }
 
 async fn delete_key(kv: Arc<KeyValues>, input: KeyInput, call: Call) -> Result<bool, BindingError> {
-    Ok(kv.store.delete(place(&call, input.key)?).await?)
+    Ok(kv.store.delete(entry_key(&call, input.key)?).await?)
 }
 
-async fn list_keys(kv: Arc<KeyValues>, input: ListInput, call: Call) -> Result<Listed, BindingError> {
+async fn list_keys(kv: Arc<KeyValues>, input: ListInput, call: Call) -> Result<KeyPage, BindingError> {
     let namespace = call.session.principal.name.clone();
-    let limit = input.limit.unwrap_or(LISTED_DEFAULT).clamp(1, LISTED_MAX);
-    // One more than asked for tells whether there is more to come.
+    let limit = input.limit.unwrap_or(PAGE_KEYS_DEFAULT).clamp(1, PAGE_KEYS_MAX);
+    // One key more than requested shows whether there is a next page.
     let mut keys = kv.store.list(namespace, input.prefix, input.cursor, limit + 1).await?;
     let has_more = keys.len() > limit;
     keys.truncate(limit);
     let cursor = keys.last().filter(|_| has_more).cloned();
-    Ok(Listed { keys, cursor })
+    Ok(KeyPage { keys, cursor })
 }
 
 async fn swap_value(kv: Arc<KeyValues>, input: CasInput, call: Call) -> Result<bool, BindingError> {
-    let text = storable(&call, &input.value, kv.value_bytes_max)?;
-    Ok(kv.store.swap(place(&call, input.key)?, input.expected, text).await?)
+    let text = encode_value(&call, &input.value, kv.value_bytes_max)?;
+    Ok(kv.store.swap(entry_key(&call, input.key)?, input.expected, text).await?)
 }
 
-fn place(call: &Call, key: String) -> Result<Place, BindingError> {
+/// Checks the length of a key and puts it into the namespace of the caller's principal.
+fn entry_key(call: &Call, key: String) -> Result<EntryKey, BindingError> {
     if key.is_empty() || key.len() > KEY_BYTES_MAX {
         let message = format!("expected a key of 1 to {KEY_BYTES_MAX} bytes, got {}", key.len());
         return Err(BindingError::of_kind(Kind::InvalidInput, message));
     }
-    Ok(Place { namespace: call.session.principal.name.clone(), key })
+    Ok(EntryKey { namespace: call.session.principal.name.clone(), key })
 }
 
-fn storable(call: &Call, value: &Value, bytes_max: usize) -> Result<String, BindingError> {
+fn encode_value(call: &Call, value: &Value, bytes_max: usize) -> Result<String, BindingError> {
     if !call.functions.is_empty() {
-        return Err(BindingError::of_kind(Kind::InvalidInput, "a function cannot be stored"));
+        return Err(BindingError::of_kind(Kind::InvalidInput, "value: a function cannot be stored"));
     }
     let text = serde_json::to_string(value)?;
     if text.len() > bytes_max {

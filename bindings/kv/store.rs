@@ -1,6 +1,7 @@
-//! The SQLite side: what the handlers have done there.
+//! The entries in SQLite, and the number of keys per namespace.
 //!
-//! Compare-and-set needs no transaction: nothing comes between the two statements of one piece of work.
+//! Compare-and-set needs no transaction: the database's thread never interleaves the statements of
+//! two jobs.
 
 use std::path::Path;
 
@@ -22,27 +23,25 @@ const TABLES: &str = "
     END;
 ";
 
-/// Why a value was not stored.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WriteError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
-    Full(#[from] Full),
+    NamespaceFull(#[from] NamespaceFull),
 }
 
-/// There is no room for one more key.
+/// The namespace already has the most keys that it can hold.
 #[derive(Debug, thiserror::Error)]
-#[error("the namespace is full: it has {0} keys")]
-pub(super) struct Full(u64);
+#[error("namespace is full: it has {0} keys")]
+pub(super) struct NamespaceFull(u64);
 
-/// Where a value lies.
-pub(super) struct Place {
+pub(super) struct EntryKey {
     pub(super) namespace: String,
     pub(super) key: String,
 }
 
-/// A handle. Cheap to clone.
+/// A handle to the database's thread; cheap to clone.
 #[derive(Clone)]
 pub(super) struct Store {
     database: Database,
@@ -55,44 +54,45 @@ impl Store {
         Ok(Self { database, keys_max })
     }
 
-    pub(super) async fn get(&self, place: Place) -> Result<Option<String>, StoreError> {
-        self.database.run(move |connection| read(connection, &place)).await
+    pub(super) async fn get(&self, entry: EntryKey) -> Result<Option<String>, StoreError> {
+        self.database.run(move |connection| read(connection, &entry)).await
     }
 
-    pub(super) async fn set(&self, place: Place, value: String) -> Result<(), WriteError> {
+    pub(super) async fn set(&self, entry: EntryKey, value: String) -> Result<(), WriteError> {
         let keys_max = self.keys_max;
-        Ok(self.database.run(move |connection| write(connection, &place, &value, keys_max)).await??)
+        Ok(self.database.run(move |connection| write(connection, &entry, &value, keys_max)).await??)
     }
 
-    pub(super) async fn delete(&self, place: Place) -> Result<bool, StoreError> {
+    pub(super) async fn delete(&self, entry: EntryKey) -> Result<bool, StoreError> {
         let delete = move |connection: &mut Connection| {
             let mut delete =
                 connection.prepare_cached("DELETE FROM entries WHERE namespace = ? AND key = ?")?;
-            Ok(delete.execute(params![place.namespace, place.key])? > 0)
+            Ok(delete.execute(params![entry.namespace, entry.key])? > 0)
         };
         self.database.run(delete).await
     }
 
-    /// Stores `value` if what is there is `expected`; `None` means that nothing is there.
+    /// Stores `value` if the current value equals `expected`; `None` expects the key to be absent.
+    /// Returns whether the value was stored.
     pub(super) async fn swap(
         &self,
-        place: Place,
+        entry: EntryKey,
         expected: Option<Value>,
         value: String,
     ) -> Result<bool, WriteError> {
         let keys_max = self.keys_max;
         let swap = move |connection: &mut Connection| {
             let current =
-                read(connection, &place)?.and_then(|text| serde_json::from_str::<Value>(&text).ok());
+                read(connection, &entry)?.and_then(|text| serde_json::from_str::<Value>(&text).ok());
             if current != expected {
                 return Ok(Ok(false));
             }
-            Ok(write(connection, &place, &value, keys_max)?.map(|()| true))
+            Ok(write(connection, &entry, &value, keys_max)?.map(|()| true))
         };
         Ok(self.database.run(swap).await??)
     }
 
-    /// Keys that begin with `prefix` and come after `after`, in the order of their bytes.
+    /// Returns the keys that start with `prefix` and come after `after`, in byte order.
     pub(super) async fn list(
         &self,
         namespace: String,
@@ -110,7 +110,7 @@ impl Store {
                 && let Some(row) = rows.next()?
             {
                 let key: String = row.get(0)?;
-                // In the order of bytes, the keys with a prefix stand together.
+                // In byte order, the keys that share a prefix are adjacent.
                 if !key.starts_with(&prefix) {
                     break;
                 }
@@ -122,29 +122,29 @@ impl Store {
     }
 }
 
-fn read(connection: &Connection, place: &Place) -> rusqlite::Result<Option<String>> {
+fn read(connection: &Connection, entry: &EntryKey) -> rusqlite::Result<Option<String>> {
     let mut select =
         connection.prepare_cached("SELECT value FROM entries WHERE namespace = ? AND key = ?")?;
-    select.query_row(params![place.namespace, place.key], |row| row.get(0)).optional()
+    select.query_row(params![entry.namespace, entry.key], |row| row.get(0)).optional()
 }
 
 fn write(
     connection: &Connection,
-    place: &Place,
+    entry: &EntryKey,
     value: &str,
     keys_max: u64,
-) -> rusqlite::Result<Result<(), Full>> {
+) -> rusqlite::Result<Result<(), NamespaceFull>> {
     let mut update =
         connection.prepare_cached("UPDATE entries SET value = ?3 WHERE namespace = ?1 AND key = ?2")?;
-    if update.execute(params![place.namespace, place.key, value])? > 0 {
+    if update.execute(params![entry.namespace, entry.key, value])? > 0 {
         return Ok(Ok(()));
     }
     let mut count = connection.prepare_cached("SELECT keys FROM namespaces WHERE namespace = ?")?;
-    let keys: Option<i64> = count.query_row(params![place.namespace], |row| row.get(0)).optional()?;
+    let keys: Option<i64> = count.query_row(params![entry.namespace], |row| row.get(0)).optional()?;
     if u64::try_from(keys.unwrap_or(0)).unwrap_or(0) >= keys_max {
-        return Ok(Err(Full(keys_max)));
+        return Ok(Err(NamespaceFull(keys_max)));
     }
     let mut insert = connection.prepare_cached("INSERT INTO entries VALUES (?, ?, ?)")?;
-    insert.execute(params![place.namespace, place.key, value])?;
+    insert.execute(params![entry.namespace, entry.key, value])?;
     Ok(Ok(()))
 }

@@ -1,4 +1,4 @@
-//! Against real SQLite, in memory and in a file.
+//! The bindings on real SQLite, in memory and in a file.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ fn store(config: Value) -> Handlers {
 }
 
 #[tokio::test]
-async fn what_was_set_is_there_until_it_is_deleted() {
+async fn value_is_readable_until_deleted() {
     let kv = store(json!({}));
     let absent = json!({"$undefined": true});
     assert_eq!(run(&kv, "kv.get", json!({"key": "a"}), "ada").await.unwrap(), absent);
@@ -28,7 +28,7 @@ async fn what_was_set_is_there_until_it_is_deleted() {
 }
 
 #[tokio::test]
-async fn principals_do_not_see_each_other() {
+async fn keys_of_other_principals_are_invisible() {
     let kv = store(json!({}));
     run(&kv, "kv.set", json!({"key": "a", "value": 1}), "ada").await.unwrap();
     assert_eq!(run(&kv, "kv.get", json!({"key": "a"}), "bob").await.unwrap(), json!({"$undefined": true}));
@@ -37,7 +37,7 @@ async fn principals_do_not_see_each_other() {
 }
 
 #[tokio::test]
-async fn keys_are_listed_by_prefix_page_by_page() {
+async fn list_returns_keys_by_prefix_in_pages() {
     let kv = store(json!({}));
     for key in ["a/1", "a/2", "a/3", "a0", "A/1", "a%", "b"] {
         run(&kv, "kv.set", json!({"key": key, "value": 1}), "ada").await.unwrap();
@@ -53,20 +53,20 @@ async fn keys_are_listed_by_prefix_page_by_page() {
 }
 
 #[tokio::test]
-async fn compare_and_set_tells_absent_from_null() {
+async fn cas_distinguishes_absent_from_null() {
     let kv = store(json!({}));
     let cas = async |input: Value| run(&kv, "kv.cas", input, "ada").await.unwrap();
     assert_eq!(cas(json!({"key": "n", "expected": null, "value": 1})).await, json!(false));
     assert_eq!(cas(json!({"key": "n", "value": null})).await, json!(true));
     assert_eq!(cas(json!({"key": "n", "value": 1})).await, json!(false));
     assert_eq!(cas(json!({"key": "n", "expected": null, "value": {"a": 1, "b": 2}})).await, json!(true));
-    // The order of members is no difference.
+    // The order of members does not matter.
     assert_eq!(cas(json!({"key": "n", "expected": {"b": 2, "a": 1}, "value": 3})).await, json!(true));
     assert_eq!(run(&kv, "kv.get", json!({"key": "n"}), "ada").await.unwrap(), json!(3));
 }
 
 #[tokio::test]
-async fn of_many_that_swap_at_once_one_wins() {
+async fn concurrent_cas_succeeds_once() {
     let kv = store(json!({}));
     run(&kv, "kv.set", json!({"key": "n", "value": 0}), "ada").await.unwrap();
     let swaps = (1..=20).map(|n| run(&kv, "kv.cas", json!({"key": "n", "expected": 0, "value": n}), "ada"));
@@ -75,7 +75,7 @@ async fn of_many_that_swap_at_once_one_wins() {
 }
 
 #[tokio::test]
-async fn sizes_and_counts_have_limits() {
+async fn set_past_size_or_key_limit_is_rejected() {
     let kv = store(json!({"valueBytesMax": 4, "keysMax": 2}));
     let set =
         async |key: &str, value: &str| run(&kv, "kv.set", json!({"key": key, "value": value}), "ada").await;
@@ -91,7 +91,7 @@ async fn sizes_and_counts_have_limits() {
 }
 
 #[tokio::test]
-async fn a_file_outlives_the_store() {
+async fn values_in_a_file_survive_reopening() {
     let path = std::env::temp_dir().join(format!("scomp-kv-{}.sqlite", uuid::Uuid::new_v4()));
     let config = json!({"path": path, "keysMax": 1});
     run(&store(config.clone()), "kv.set", json!({"key": "a", "value": 1}), "ada").await.unwrap();
@@ -104,7 +104,7 @@ async fn a_file_outlives_the_store() {
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_opened_is_told() {
-    let refused = opened(&json!({"path": "/nowhere/at/all/kv.sqlite"}));
-    assert!(refused.err().is_some_and(|message| message.contains("unable to open")));
+async fn open_of_missing_folder_reports_the_error() {
+    let result = opened(&json!({"path": "/nowhere/at/all/kv.sqlite"}));
+    assert!(result.err().is_some_and(|message| message.contains("unable to open")));
 }

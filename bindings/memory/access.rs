@@ -1,31 +1,31 @@
 //! Who may read and write a space.
 //!
-//! A space belongs to the identity that it is named after, or else to the one that first wrote to it. Others get in
-//! only where the configuration lists them. The spaces of a principal's scripts have names that no client can say, so
-//! whoever asks for one is its principal.
+//! A space belongs to the identity that it is named after, or else to the one that first wrote to
+//! it. Other identities need an entry in the configuration. The spaces of a principal's scripts
+//! have names that clients cannot use, so a request for such a space always comes from its
+//! principal.
 
 use std::collections::HashSet;
 
 use super::names::encode_component;
 
-/// What stands in a list for every identity.
+/// Matches every identity in a list.
 pub(super) const EVERYONE: &str = "*";
 
-/// Whose a space is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SpaceOwner {
     /// The scripts of one principal.
     Scripts,
-    /// The identity that it is named after.
+    /// The identity that the space is named after.
     Identity(String),
-    /// Nothing was written yet: whoever writes first will own it.
+    /// Nothing was written yet: the first writer will own it.
     Unclaimed,
-    /// The identity of its first commit, escaped as in the store; `None` if that had no identity.
+    /// The identity of the first commit, escaped as in the store; `None` if the commit had none.
     Creator(Option<String>),
 }
 
 impl SpaceOwner {
-    fn is(&self, principal: Option<&str>) -> bool {
+    fn matches(&self, principal: Option<&str>) -> bool {
         match self {
             Self::Scripts => true,
             Self::Identity(name) => principal == Some(name.as_str()),
@@ -35,30 +35,29 @@ impl SpaceOwner {
     }
 }
 
-/// What the configuration says of a space.
+/// The `access` lists of a space in the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Access {
-    /// Identities that may read beside those that may write, or [`EVERYONE`].
+    /// Identities that may read in addition to the writers, or [`EVERYONE`].
     pub(super) read: Option<HashSet<String>>,
     /// Identities that may write, or [`EVERYONE`].
     pub(super) write: Option<HashSet<String>>,
 }
 
 impl Access {
-    /// Whether a session of this identity may be open. Without an identity (where openings need no signature) only
-    /// lists can exclude it.
+    /// Whether this identity may open a session. `None`, possible where `session.open` needs no
+    /// signature, is excluded only by lists.
     pub(super) fn may_read(&self, owner: &SpaceOwner, principal: Option<&str>) -> bool {
-        owner.is(principal)
+        owner.matches(principal)
             || is_listed(self.read.as_ref(), principal)
             || is_listed(self.write.as_ref(), principal)
-            || (self.read.is_none() && is_free(owner, principal))
+            || (self.read.is_none() && is_unrestricted(owner, principal))
     }
 
-    /// Whether this identity may commit.
     pub(super) fn may_write(&self, owner: &SpaceOwner, principal: Option<&str>) -> bool {
-        owner.is(principal)
+        owner.matches(principal)
             || is_listed(self.write.as_ref(), principal)
-            || (self.write.is_none() && is_free(owner, principal))
+            || (self.write.is_none() && is_unrestricted(owner, principal))
     }
 }
 
@@ -68,7 +67,7 @@ fn is_listed(list: Option<&HashSet<String>>, principal: Option<&str>) -> bool {
     })
 }
 
-fn is_free(owner: &SpaceOwner, principal: Option<&str>) -> bool {
+fn is_unrestricted(owner: &SpaceOwner, principal: Option<&str>) -> bool {
     principal.is_none() || *owner == SpaceOwner::Unclaimed
 }
 
@@ -81,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn space_without_lists_is_its_owners() {
+    fn space_without_lists_admits_only_its_owner() {
         let access = Access::default();
         let (ann, bob) = (Some("did:key:ann"), Some("did:key:bob"));
         let creator = SpaceOwner::Creator(ann.map(encode_component));
@@ -96,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_let_others_in_and_never_lock_the_owner_out() {
+    fn lists_admit_others_and_never_exclude_the_owner() {
         let owner = SpaceOwner::Identity("did:key:ann".to_owned());
         let access = Access { read: None, write: list(&["did:key:bob"]) };
         assert!(access.may_write(&owner, Some("did:key:ann")));

@@ -1,62 +1,62 @@
 //! Documents in memory and on the wire: the `fvj1:` frames with tagged values, and bare JSON.
 //!
-//! A tag is a node of its own here (`Tag`), never an object with a strange key, so patches, hashes and comparisons need
-//! not know how either dialect escapes such keys. What a tag means is left alone: unknown ones come back unchanged.
-//! Object members are kept in the order of their UTF-8 bytes, which makes the encoding canonical.
+//! A tag is a variant of its own (`Tag`), not an object with a special key, so patches, hashes and
+//! comparisons do not depend on how a dialect escapes such keys. Tags are not interpreted: unknown
+//! ones are written back unchanged. Object members are sorted by their UTF-8 bytes, which makes the
+//! encoding canonical.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::{Map, Number, Value};
 
-/// What a frame of the tagged dialect starts with.
+/// Start of every frame in the tagged dialect.
 const PREFIX: &str = "fvj1:";
 
-/// Deepest document that is stored, counted as it stands on the wire.
-/// A frame holds 127 levels and wraps a document into at most ten, so whoever may write it can also be sent it.
+/// Deepest nesting of a stored document, counted as on the wire. A frame holds 127 levels and wraps
+/// a document into at most ten, so every stored document can also be sent.
 pub(super) const DOCUMENT_DEPTH_MAX: usize = 100;
 
-/// How a connection writes its frames.
+/// How the frames of a connection are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
-    /// `fvj1:` and JSON with tags.
+    /// `fvj1:`, then JSON with tags.
     Tagged,
-    /// JSON as it is.
+    /// Bare JSON.
     Plain,
 }
 
-/// Any value of a document or a message.
+/// A value in a document or a message.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Data {
     Null,
     Bool(bool),
-    /// Whole numbers that a double holds exactly are integers here, so that equal numbers look alike.
+    /// Integers that a double represents exactly are stored as integers, so that equal numbers have
+    /// one form.
     Number(Number),
     Text(String),
     List(Vec<Data>),
     Map(BTreeMap<String, Data>),
-    /// A tag with its slash, and its state, in which nothing is interpreted.
+    /// A tag, with its slash, and its state, in which tags are not decoded.
     Tag(String, Box<Data>),
 }
 
-/// Why a frame is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("Unable to parse memory message")]
-pub(super) struct Unreadable;
+pub(super) struct DecodeError;
 
 impl Dialect {
-    /// The dialect that a frame is written in.
-    pub(super) fn of(frame: &str) -> Self {
+    pub(super) fn detect(frame: &str) -> Self {
         if frame.starts_with(PREFIX) { Self::Tagged } else { Self::Plain }
     }
 
-    pub(super) fn decode(self, frame: &str) -> Result<Data, Unreadable> {
+    pub(super) fn decode(self, frame: &str) -> Result<Data, DecodeError> {
         let text = match self {
-            Self::Tagged => frame.strip_prefix(PREFIX).ok_or(Unreadable)?,
+            Self::Tagged => frame.strip_prefix(PREFIX).ok_or(DecodeError)?,
             Self::Plain => frame,
         };
-        // The parser refuses what is nested deeper than 127 levels: no recursion below goes further than that.
-        let value = serde_json::from_str(text).map_err(|_| Unreadable)?;
+        // The parser rejects nesting deeper than 127 levels, which bounds every recursion below.
+        let value = serde_json::from_str(text).map_err(|_| DecodeError)?;
         Ok(match self {
             Self::Tagged => Data::from_tagged(value),
             Self::Plain => Data::from_plain(value),
@@ -80,13 +80,13 @@ impl Dialect {
 }
 
 impl Data {
-    /// From the JSON of a tagged frame.
+    /// Decodes the JSON of a tagged frame.
     pub(super) fn from_tagged(value: Value) -> Self {
         match value {
             Value::Array(items) => Self::List(items.into_iter().map(Self::from_tagged).collect()),
-            Value::Object(members) => match only_tag(members) {
+            Value::Object(members) => match split_tag(members) {
                 Ok((tag, state)) => Self::from_tag(tag, state),
-                Err(members) => Self::Map(members.into_iter().map(tagged_member).collect()),
+                Err(members) => Self::Map(members.into_iter().map(decode_member).collect()),
             },
             scalar => Self::from_scalar(scalar),
         }
@@ -96,18 +96,20 @@ impl Data {
         match (tag.as_str(), state) {
             ("/quote", state) => Self::from_literal(state),
             ("/object", Value::Object(members)) => {
-                Self::Map(members.into_iter().map(tagged_member).collect())
+                Self::Map(members.into_iter().map(decode_member).collect())
             }
             (_, state) => Self::Tag(tag, Box::new(Self::from_literal(state))),
         }
     }
 
-    /// From bare JSON, in which only an object that can be nothing else is a tag: its one key is `/Name@version`.
+    /// Decodes bare JSON, where only an object whose single key is `/Name@version` is a tag.
     pub(super) fn from_plain(value: Value) -> Self {
         match value {
             Value::Array(items) => Self::List(items.into_iter().map(Self::from_plain).collect()),
-            Value::Object(members) => match only_tag(members) {
-                Ok((tag, state)) if is_versioned(&tag) => Self::Tag(tag, Box::new(Self::from_literal(state))),
+            Value::Object(members) => match split_tag(members) {
+                Ok((tag, state)) if is_versioned_tag(&tag) => {
+                    Self::Tag(tag, Box::new(Self::from_literal(state)))
+                }
                 Ok((key, value)) => Self::Map(BTreeMap::from([(key, Self::from_plain(value))])),
                 Err(members) => {
                     Self::Map(members.into_iter().map(|(k, v)| (k, Self::from_plain(v))).collect())
@@ -117,7 +119,7 @@ impl Data {
         }
     }
 
-    /// From JSON in which nothing is a tag.
+    /// Decodes JSON without tags.
     pub(super) fn from_literal(value: Value) -> Self {
         match value {
             Value::Array(items) => Self::List(items.into_iter().map(Self::from_literal).collect()),
@@ -137,41 +139,41 @@ impl Data {
         }
     }
 
-    /// A number in its one form; what JSON has no number for is a tag.
+    /// A number in canonical form; values that JSON cannot represent become a tag.
     pub(super) fn number(number: f64) -> Self {
-        /// Above this a double no longer tells neighbouring integers apart.
+        /// Above this a double cannot represent every integer.
         const EXACT_INTEGER_MAX: f64 = 9_007_199_254_740_991.0;
         if number == 0.0 && number.is_sign_negative() {
-            return Self::special("-0");
+            return Self::special_number("-0");
         }
         if number.fract() == 0.0 && number.abs() <= EXACT_INTEGER_MAX {
             return Self::Number(Number::from(number as i64));
         }
         match Number::from_f64(number) {
             Some(number) => Self::Number(number),
-            None if number.is_nan() => Self::special("NaN"),
-            None if number > 0.0 => Self::special("+Infinity"),
-            None => Self::special("-Infinity"),
+            None if number.is_nan() => Self::special_number("NaN"),
+            None if number > 0.0 => Self::special_number("+Infinity"),
+            None => Self::special_number("-Infinity"),
         }
     }
 
-    fn special(name: &str) -> Self {
+    fn special_number(name: &str) -> Self {
         Self::Tag("/SpecialNumber@1".to_owned(), Box::new(Self::Text(name.to_owned())))
     }
 
-    /// The JSON of a tagged frame, without its prefix: what the store keeps.
-    pub(super) fn to_stored(&self) -> String {
+    /// The JSON of a tagged frame without its prefix; the format of the store.
+    pub(super) fn to_canonical_json(&self) -> String {
         let mut text = String::new();
         write_tagged(self, &mut text);
         text
     }
 
-    /// Reads what [`Data::to_stored`] wrote.
-    pub(super) fn from_stored(text: &str) -> Result<Self, Unreadable> {
-        serde_json::from_str(text).map(Self::from_tagged).map_err(|_| Unreadable)
+    /// Reads what [`Data::to_canonical_json`] wrote.
+    pub(super) fn from_canonical_json(text: &str) -> Result<Self, DecodeError> {
+        serde_json::from_str(text).map(Self::from_tagged).map_err(|_| DecodeError)
     }
 
-    /// Bare JSON for a script; tags stand in it as objects of one key.
+    /// Bare JSON for a script; a tag becomes an object with one key.
     pub(super) fn to_plain(&self) -> Value {
         match self {
             Self::Null => Value::Null,
@@ -186,8 +188,8 @@ impl Data {
         }
     }
 
-    /// The same with the tags inside of a tag's state interpreted.
-    pub(super) fn interpreted(&self) -> Self {
+    /// Decodes the tags inside the state of a tag.
+    pub(super) fn interpret_tags(&self) -> Self {
         Self::from_tagged(self.to_plain())
     }
 
@@ -195,7 +197,7 @@ impl Data {
         matches!(self, Self::Tag(tag, _) if tag == "/Undefined@1")
     }
 
-    /// A member of an object; one that is `undefined` is absent.
+    /// A member of an object; an `undefined` member counts as absent.
     pub(super) fn get(&self, key: &str) -> Option<&Self> {
         match self {
             Self::Map(members) => members.get(key).filter(|member| !member.is_undefined()),
@@ -217,7 +219,6 @@ impl Data {
         if let Self::Number(number) = self { number.as_f64() } else { None }
     }
 
-    /// A whole number from zero up.
     pub(super) fn as_u64(&self) -> Option<u64> {
         if let Self::Number(number) = self { number.as_u64() } else { None }
     }
@@ -230,7 +231,8 @@ impl Data {
         if let Self::Map(members) = self { Some(members) } else { None }
     }
 
-    /// Levels of nesting on the wire, where an object with a slash in a key takes two.
+    /// Levels of nesting on the wire, where an object with a key that starts with a slash takes
+    /// two.
     pub(super) fn depth(&self) -> usize {
         match self {
             Self::Null | Self::Bool(_) | Self::Number(_) | Self::Text(_) => 0,
@@ -243,18 +245,18 @@ impl Data {
         }
     }
 
-    /// About how much room it takes: one for each value, and more for long texts.
-    pub(super) fn weight(&self) -> usize {
-        /// What a value takes apart from its text.
+    /// Approximate size: one per value, more for long texts.
+    pub(super) fn estimate_size(&self) -> usize {
+        /// Memory of a value without its text.
         const VALUE_BYTES: usize = 64;
         1 + match self {
             Self::Null | Self::Bool(_) | Self::Number(_) => 0,
             Self::Text(text) => text.len() / VALUE_BYTES,
-            Self::List(items) => items.iter().map(Self::weight).sum(),
+            Self::List(items) => items.iter().map(Self::estimate_size).sum(),
             Self::Map(members) => {
-                members.iter().map(|(key, value)| key.len() / VALUE_BYTES + value.weight()).sum()
+                members.iter().map(|(key, value)| key.len() / VALUE_BYTES + value.estimate_size()).sum()
             }
-            Self::Tag(_, state) => state.weight(),
+            Self::Tag(_, state) => state.estimate_size(),
         }
     }
 
@@ -286,17 +288,17 @@ impl From<u64> for Data {
     }
 }
 
-/// An object from its members.
 pub(super) fn object<const N: usize>(members: [(&str, Data); N]) -> Data {
     Data::Map(members.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
 }
 
-fn tagged_member((key, value): (String, Value)) -> (String, Data) {
+fn decode_member((key, value): (String, Value)) -> (String, Data) {
     (key, Data::from_tagged(value))
 }
 
-/// The tag and state of an object that has one member, named after a slash; a lone slash is a key like others.
-fn only_tag(members: Map<String, Value>) -> Result<(String, Value), Map<String, Value>> {
+/// Splits an object whose only key is a slash and a name into tag and state; returns other objects
+/// unchanged. A slash alone is an ordinary key.
+fn split_tag(members: Map<String, Value>) -> Result<(String, Value), Map<String, Value>> {
     let is_tag = members.len() == 1 && members.keys().all(|key| key.len() > 1 && key.starts_with('/'));
     if !is_tag {
         return Err(members);
@@ -304,7 +306,7 @@ fn only_tag(members: Map<String, Value>) -> Result<(String, Value), Map<String, 
     members.into_iter().next().ok_or_else(Map::new)
 }
 
-fn is_versioned(tag: &str) -> bool {
+fn is_versioned_tag(tag: &str) -> bool {
     tag.strip_prefix('/').and_then(|rest| rest.split_once('@')).is_some_and(|(name, version)| {
         !name.is_empty()
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric())

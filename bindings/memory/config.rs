@@ -1,4 +1,4 @@
-//! What an operator may say about the package, and what follows from it.
+//! The settings of the package, and the values derived from them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Write as _;
@@ -9,16 +9,16 @@ use serde_json::Value;
 
 use super::access::{Access, EVERYONE};
 use super::auth::Identity;
-use super::endpoint::Admission;
-use super::hub::StoreSettings;
+use super::endpoint::AuthPolicy;
 use super::names::is_space_name;
+use super::space_table::StoreSettings;
 use super::store::Durability;
 
-/// Bytes of the secret that the identities of principals follow from.
+/// Length of a generated secret, from which the identities of principals are derived.
 const SECRET_BYTES: usize = 32;
 
-/// The folder of the files in the store; its name tells other programs how to read them.
-const LAYOUT: &str = "engine-v3";
+/// Folder of the files in the store. Its name identifies the layout to other programs.
+const LAYOUT_FOLDER: &str = "engine-v3";
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -35,14 +35,14 @@ pub(super) struct Config {
     #[serde(default)]
     pub(super) access: HashMap<String, AccessLists>,
     pub(super) listen: Option<String>,
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     pub(super) blobs: bool,
     pub(super) secret: Option<String>,
     #[serde(default)]
     pub(super) peers: BTreeMap<String, PeerConfig>,
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 
@@ -54,27 +54,27 @@ pub(super) enum DurabilityName {
     Normal,
 }
 
-/// What an opening needs.
+/// What `session.open` needs.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Authentication {
     /// A signature.
     #[default]
     Signed,
-    /// A signature over a challenge of ours.
+    /// A signature over a challenge of the server.
     Strict,
-    /// Nothing; who reaches the server is trusted.
+    /// Nothing: every connection is trusted.
     Trusted,
 }
 
-/// What a connection needs before it can open anything.
+/// What a connection needs before its first message.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum GateName {
-    /// A token of the server, where it has tokens.
+    /// A token of the server, if it has tokens.
     #[default]
     Server,
-    /// Nothing: its openings are signed.
+    /// Nothing, as each `session.open` is signed.
     Signature,
 }
 
@@ -86,7 +86,7 @@ pub(super) struct AccessLists {
 }
 
 impl AccessLists {
-    /// The lists with the identities of principals in place of their names.
+    /// Replaces the names of principals by their identities.
     fn resolve(&self, space: &str, secret: &[u8]) -> Result<Access, String> {
         if self.read.is_none() && self.write.is_none() {
             return Err(format!("access.{space}: expected a list `read`, `write`, or both"));
@@ -96,7 +96,8 @@ impl AccessLists {
             EVERYONE => Ok(name.clone()),
             did if did.starts_with("did:") => Ok(name.clone()),
             principal => {
-                let identity = Identity::of_principal(secret, principal).ok_or("the secret makes no key")?;
+                let identity =
+                    Identity::for_principal(secret, principal).ok_or("secret: cannot derive a key")?;
                 Ok(identity.did().to_owned())
             }
         };
@@ -107,7 +108,7 @@ impl AccessLists {
     }
 }
 
-/// A server that scripts may reach by its name.
+/// A server that scripts address by its name in the settings.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct PeerConfig {
@@ -128,29 +129,28 @@ pub(super) enum PeerDialect {
 }
 
 impl Config {
-    pub(super) fn read(config: &Value) -> Result<Self, String> {
+    pub(super) fn parse(config: &Value) -> Result<Self, String> {
         let config = Self::deserialize(config).map_err(|error| error.to_string())?;
         if config.gate == GateName::Signature && config.authentication == Authentication::Trusted {
-            return Err("gate `signature` with authentication `trusted` would let everybody in unchecked: \
-                        use gate `server`, or authentication `signed`"
+            return Err("gate: `signature` cannot be combined with authentication `trusted`, which would accept every \
+                        connection unchecked; expected gate `server` or authentication `signed`"
                 .to_owned());
         }
         Ok(config)
     }
 
-    /// Says in the log what the settings give up.
-    pub(super) fn warn_of_openness(&self) {
+    /// Logs a warning for each setting that accepts connections without a check.
+    pub(super) fn warn_about_open_access(&self) {
         if self.gate == GateName::Signature {
             tracing::warn!(
-                "memory: gate is `signature`: any key can keep spaces here without a token of the server"
+                "memory: gate is `signature`: any key can create spaces without a token of the server"
             );
         }
         if self.authentication == Authentication::Trusted {
-            tracing::warn!("memory: authentication is `trusted`: every connection has all spaces");
+            tracing::warn!("memory: authentication is `trusted`: every connection can use all spaces");
         }
     }
 
-    /// The spaces that are the same for the scripts of all principals.
     pub(super) fn shared_spaces(&self) -> SharedSpaces {
         SharedSpaces(self.access.keys().cloned().collect())
     }
@@ -162,20 +162,20 @@ impl Config {
         };
         let access = self.access.iter().map(|(space, lists)| {
             if !is_space_name(space) {
-                return Err(format!("access: {space:?} cannot be the name of a space"));
+                return Err(format!("access: invalid space name {space:?}"));
             }
             Ok((space.clone(), lists.resolve(space, secret)?))
         });
         Ok(StoreSettings {
-            folder: self.store.as_ref().map(|store| folder.join(store).join(LAYOUT)),
+            folder: self.store.as_ref().map(|store| folder.join(store).join(LAYOUT_FOLDER)),
             durability,
             access: access.collect::<Result<_, String>>()?,
         })
     }
 
-    pub(super) fn admission(&self, secret: &[u8]) -> Result<Admission, String> {
-        let server = Identity::of_principal(secret, "").ok_or("the secret makes no key")?;
-        Ok(Admission {
+    pub(super) fn auth_policy(&self, secret: &[u8]) -> Result<AuthPolicy, String> {
+        let server = Identity::for_principal(secret, "").ok_or("secret: cannot derive a key")?;
+        Ok(AuthPolicy {
             is_trusted: self.authentication == Authentication::Trusted,
             is_strict: self.authentication == Authentication::Strict,
             audience: self.audience.clone().unwrap_or_else(|| server.did().to_owned()),
@@ -183,17 +183,18 @@ impl Config {
         })
     }
 
-    /// What the identities of principals follow from: configured, kept beside the store, or new at each start.
+    /// The secret from which identities are derived: configured, stored beside the spaces, or
+    /// generated at each start.
     pub(super) fn secret(&self, folder: &Path) -> Result<Vec<u8>, String> {
         match (&self.secret, &self.store) {
             (Some(secret), _) => Ok(secret.as_bytes().to_vec()),
-            (None, Some(store)) => kept_secret(&folder.join(store)),
-            (None, None) => new_secret(),
+            (None, Some(store)) => load_or_create_secret(&folder.join(store)),
+            (None, None) => generate_secret(),
         }
     }
 }
 
-/// The spaces that `access` says something of.
+/// The spaces listed in `access`, which the scripts of all principals share.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SharedSpaces(HashSet<String>);
 
@@ -203,30 +204,32 @@ impl SharedSpaces {
     }
 }
 
-fn new_secret() -> Result<Vec<u8>, String> {
+fn generate_secret() -> Result<Vec<u8>, String> {
     let mut secret = vec![0; SECRET_BYTES];
     getrandom::fill(&mut secret).map_err(|error| error.to_string())?;
     Ok(secret)
 }
 
-fn kept_secret(store: &Path) -> Result<Vec<u8>, String> {
+fn load_or_create_secret(store: &Path) -> Result<Vec<u8>, String> {
     let file = store.join("identity.key");
-    let told = |error: std::io::Error| format!("{}: {error}", file.display());
+    let describe_io_error = |error: std::io::Error| format!("{}: {error}", file.display());
     match std::fs::read(&file) {
         Ok(secret) if secret.len() == SECRET_BYTES => Ok(secret),
         Ok(_) => Err(format!("{}: expected {SECRET_BYTES} bytes", file.display())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            std::fs::create_dir_all(store).map_err(told)?;
-            let secret = new_secret()?;
-            private_file(&file).and_then(|mut file| file.write_all(&secret)).map_err(told)?;
+            std::fs::create_dir_all(store).map_err(describe_io_error)?;
+            let secret = generate_secret()?;
+            create_private_file(&file)
+                .and_then(|mut file| file.write_all(&secret))
+                .map_err(describe_io_error)?;
             Ok(secret)
         }
-        Err(error) => Err(told(error)),
+        Err(error) => Err(describe_io_error(error)),
     }
 }
 
-/// A new file that only this user can read.
-fn private_file(file: &Path) -> std::io::Result<std::fs::File> {
+/// Creates a file that only this user can read.
+fn create_private_file(file: &Path) -> std::io::Result<std::fs::File> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]

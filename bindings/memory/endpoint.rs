@@ -1,43 +1,44 @@
-//! A client's connection: the handshake, its dialect, who it is. All else is done by the space that it asks.
+//! The server side of a client's connection: handshake, dialect, permissions and authentication.
+//! Requests are executed by their space, on a thread of the engine.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use super::auth::{self, Challenge, Expected, VALIDITY_SECONDS};
+use super::auth::{self, Challenge, OpenContext, VALIDITY_SECONDS};
 use super::codec::{Data, Dialect};
 use super::engine::Engine;
-use super::hub::{Job, Task};
-use super::machine::{Connection, Opening};
+use super::machine::{ConnectionId, OpenRequest};
+use super::message_sender::{MessageSender, QueuedMessage, message_channel};
 use super::names::is_space_name;
-use super::outlet::{Message, Outlet, outlet};
-use super::wire::{self, Body, ClientMessage, Command, Flags, PROTOCOLS, Request, WireError};
+use super::space_table::{Job, Task};
+use super::wire::{self, ClientMessage, Command, Flags, PROTOCOLS, Request, RequestBody, WireError};
 use crate::peering::{Conversation, Endpoint, IncomingConnection, Outbox, PendingRecord, Requester, pump};
 
-/// Longest message. A blob of 10 MiB is a document of 14 MiB, and must still fit.
+/// Longest message. A blob of 10 MiB is a document of 14 MiB and has to fit.
 pub(super) const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
-/// Whom to let in.
+/// What a `session.open` needs to be accepted.
 #[derive(Debug, Clone)]
-pub(super) struct Admission {
-    /// Whether nobody has to sign.
+pub(super) struct AuthPolicy {
+    /// Whether the signature may be missing.
     pub(super) is_trusted: bool,
-    /// Whether openings must carry audience and challenge.
+    /// Whether audience and challenge are required.
     pub(super) is_strict: bool,
-    /// Whom openings are meant for.
+    /// The name of this server in signed requests.
     pub(super) audience: String,
-    /// The one representation of links that is spoken; `None`: the client's.
+    /// The only accepted representation of links; `None` accepts the client's choice.
     pub(super) modern_cells: Option<bool>,
 }
 
-/// Serves clients.
 pub(super) struct MemoryEndpoint {
     pub(super) engine: Engine,
-    pub(super) admission: Arc<Admission>,
+    pub(super) auth_policy: Arc<AuthPolicy>,
 }
 
 impl Endpoint for MemoryEndpoint {
-    /// A browser can show a token only beside a subprotocol that is echoed; other clients offer none.
+    /// A browser can send a token only beside a subprotocol that the server echoes; other clients
+    /// do not offer one.
     fn subprotocol(&self) -> Option<&'static str> {
         Some("memory")
     }
@@ -46,58 +47,58 @@ impl Endpoint for MemoryEndpoint {
         MESSAGE_BYTES_MAX
     }
 
-    fn serve(&self, visit: IncomingConnection) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let (engine, admission) = (self.engine.clone(), Arc::clone(&self.admission));
+    fn serve(&self, incoming: IncomingConnection) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let (engine, auth_policy) = (self.engine.clone(), Arc::clone(&self.auth_policy));
         Box::pin(async move {
-            let mut transport = visit.transport;
-            let end = visit.stop.child_token();
-            let (outlet, mut messages_rx) = outlet(end.clone());
-            let requester = Requester { principal: visit.principal, audit: visit.audit };
-            let mut visitor = Visitor::new(engine, admission, outlet, Some(requester));
-            pump(&mut transport, &mut visitor, &mut messages_rx, &end).await;
+            let mut transport = incoming.transport;
+            let end = incoming.stop.child_token();
+            let (sender, mut messages_rx) = message_channel(end.clone());
+            let requester = Requester { principal: incoming.principal, audit: incoming.audit };
+            let mut connection = ServerConnection::new(engine, auth_policy, sender, Some(requester));
+            pump(&mut transport, &mut connection, &mut messages_rx, &end).await;
         })
     }
 }
 
-/// Where a connection stands.
 #[derive(Debug)]
 enum Phase {
     AwaitingHello,
-    Live { protocol: String },
+    Ready { protocol: String },
 }
 
-/// One client.
-pub(super) struct Visitor {
-    connection: Connection,
+/// The connection of one client.
+pub(super) struct ServerConnection {
+    connection_id: ConnectionId,
     engine: Engine,
-    admission: Arc<Admission>,
-    outlet: Outlet,
+    auth_policy: Arc<AuthPolicy>,
+    sender: MessageSender,
     dialect: Dialect,
     phase: Phase,
     challenge: Challenge,
-    /// Who is connected; `None` for the bindings of this server, whose calls were decided on before.
+    /// The connected principal; `None` for the bindings of this server, whose calls have been
+    /// authorized already.
     requester: Option<Requester>,
 }
 
-/// The effects of requests, as those of the bindings that do the same.
+/// Effects of requests, equal to those of the corresponding bindings.
 const READ: &[&str] = &["read"];
 const WRITE: &[&str] = &["write"];
 
-impl Visitor {
+impl ServerConnection {
     pub(super) fn new(
         engine: Engine,
-        admission: Arc<Admission>,
-        outlet: Outlet,
+        auth_policy: Arc<AuthPolicy>,
+        sender: MessageSender,
         requester: Option<Requester>,
     ) -> Self {
         Self {
-            connection: engine.connection(),
+            connection_id: engine.next_connection_id(),
             engine,
-            admission,
-            outlet,
+            auth_policy,
+            sender,
             dialect: Dialect::Tagged,
             phase: Phase::AwaitingHello,
-            challenge: challenge(),
+            challenge: new_challenge(),
             requester,
         }
     }
@@ -105,15 +106,15 @@ impl Visitor {
     fn on_message(&mut self, message: ClientMessage, bytes: usize) -> Option<Data> {
         match (message, &self.phase) {
             (ClientMessage::Hello { protocol, flags }, Phase::AwaitingHello) => {
-                Some(self.greet(protocol, flags))
+                Some(self.handle_hello(protocol, flags))
             }
-            (ClientMessage::Hello { .. }, Phase::Live { .. }) => {
+            (ClientMessage::Hello { .. }, Phase::Ready { .. }) => {
                 Some(handshake_error("ProtocolError", "hello may only be sent once"))
             }
             (ClientMessage::Request(_), Phase::AwaitingHello) => {
                 Some(handshake_error("ProtocolError", "memory hello is required first"))
             }
-            (ClientMessage::Request(request), Phase::Live { protocol }) => {
+            (ClientMessage::Request(request), Phase::Ready { protocol }) => {
                 let (request_id, protocol) = (request.id.clone(), protocol.clone());
                 let submitted = self.submit(request, &protocol, bytes);
                 submitted.err().map(|error| wire::response(&request_id, Err(error)))
@@ -121,24 +122,24 @@ impl Visitor {
         }
     }
 
-    fn greet(&mut self, protocol: String, flags: Flags) -> Data {
+    fn handle_hello(&mut self, protocol: String, flags: Flags) -> Data {
         if !PROTOCOLS.contains(&protocol.as_str()) {
             let protocol: String = protocol.chars().take(100).collect();
             return handshake_error("UnsupportedProtocol", &format!("Unsupported protocol: {protocol}"));
         }
-        if let (Flags::ModernCells(asked), Some(spoken)) = (flags, self.admission.modern_cells)
-            && asked != spoken
+        if let (Flags::ModernCells(requested), Some(supported)) = (flags, self.auth_policy.modern_cells)
+            && requested != supported
         {
             return handshake_error("ProtocolError", "memory flag mismatch: modernCellRep");
         }
-        let hello_ok = wire::hello_ok(&protocol, flags, self.session_open());
-        self.phase = Phase::Live { protocol };
+        let hello_ok = wire::hello_ok(&protocol, flags, self.challenge_metadata());
+        self.phase = Phase::Ready { protocol };
         hello_ok
     }
 
-    fn session_open(&self) -> Data {
+    fn challenge_metadata(&self) -> Data {
         wire::session_open_metadata(
-            &self.admission.audience,
+            &self.auth_policy.audience,
             &self.challenge.value,
             self.challenge.expires_at,
         )
@@ -150,29 +151,30 @@ impl Visitor {
             return Err(WireError::new("ProtocolError", "Invalid memory space identifier"));
         }
         let record = self.permit(&body)?;
-        let outlet = self.outlet.clone();
+        let sender = self.sender.clone();
         let task = match body {
-            Body::Open { session, invocation, authorization } => {
+            RequestBody::Open { session, invocation, authorization } => {
                 let proof = (invocation.as_ref(), authorization.as_ref());
-                let principal = self.identify(protocol, &space, &session, proof)?;
-                let opening = Opening::new(self.connection, principal, &session);
-                Task::Open { request_id, opening, outlet, session_open: self.session_open() }
+                let principal = self.authenticate(protocol, &space, &session, proof)?;
+                let open_request = OpenRequest::new(self.connection_id, principal, &session);
+                Task::Open { request_id, open_request, sender, session_open: self.challenge_metadata() }
             }
-            Body::InSession { session_id, command } => {
-                let connection = self.connection;
-                Task::Request { request_id, connection, session_id, command, outlet, record }
+            RequestBody::InSession { session_id, command } => {
+                let connection_id = self.connection_id;
+                Task::Request { request_id, connection_id, session_id, command, sender, record }
             }
         };
         self.engine
             .submit(Job { space, task }, bytes)
-            .map_err(|busy| WireError::new("RateLimitError", busy.to_string()).with("retryAfter", 1_u64))
+            .map_err(|full| WireError::new("RateLimitError", full.to_string()).with("retryAfter", 1_u64))
     }
 
-    /// What the policy of the connection's principal says. Of what is permitted, writes are recorded.
-    fn permit(&self, body: &Body) -> Result<Option<PendingRecord>, WireError> {
+    /// Checks the policy of the principal. The audit record of a permitted write is returned, to be
+    /// finished with its outcome.
+    fn permit(&self, body: &RequestBody) -> Result<Option<PendingRecord>, WireError> {
         let (binding, effects, session) = match body {
-            Body::Open { .. } => ("memory.open", READ, ""),
-            Body::InSession { session_id, command } => match command {
+            RequestBody::Open { .. } => ("memory.open", READ, ""),
+            RequestBody::InSession { session_id, command } => match command {
                 Command::Transact { .. } => ("memory.transact", WRITE, session_id.as_str()),
                 Command::Query { .. } => ("memory.query", READ, session_id.as_str()),
                 Command::WatchSet { .. } | Command::WatchAdd { .. } => {
@@ -182,67 +184,67 @@ impl Visitor {
             },
         };
         let Some(requester) = &self.requester else { return Ok(None) };
-        let permitted = requester.permit(binding, effects, session);
-        let record = permitted.map_err(|why| WireError::new("AuthorizationError", why))?;
+        let record = requester.permit(binding, effects, session);
+        let record = record.map_err(|reason| WireError::new("AuthorizationError", reason))?;
         Ok((effects == WRITE).then_some(record))
     }
 
-    /// Who opens the session. A challenge that was signed is used up.
-    fn identify(
+    /// Returns the identity that signed the `session.open`. A signed challenge becomes invalid.
+    fn authenticate(
         &mut self,
         protocol: &str,
         space: &str,
         session: &Data,
         (invocation, authorization): (Option<&Data>, Option<&Data>),
     ) -> Result<Option<String>, WireError> {
-        if self.admission.is_trusted && invocation.is_none() && authorization.is_none() {
+        if self.auth_policy.is_trusted && invocation.is_none() && authorization.is_none() {
             return Ok(None);
         }
-        let expected = Expected {
+        let context = OpenContext {
             protocol,
             space,
             session,
-            audience: &self.admission.audience,
+            audience: &self.auth_policy.audience,
             challenge: &self.challenge,
-            is_strict: self.admission.is_strict,
+            is_strict: self.auth_policy.is_strict,
             now_seconds: now_seconds(),
         };
-        let identity = auth::verify(invocation, authorization, &expected).map_err(|error| {
-            let refusal = WireError::new(error.name(), error.to_string());
-            if error.is_retriable() { refusal.with("retriable", true) } else { refusal }
+        let identity = auth::verify(invocation, authorization, &context).map_err(|error| {
+            let rejection = WireError::new(error.name(), error.to_string());
+            if error.is_retriable() { rejection.with("retriable", true) } else { rejection }
         })?;
-        self.challenge = challenge();
+        self.challenge = new_challenge();
         Ok(Some(identity))
     }
 }
 
-impl Conversation for Visitor {
-    type Command = Message;
+impl Conversation for ServerConnection {
+    type Command = QueuedMessage;
 
     fn on_open(&mut self, _now: Instant, _out: &mut Outbox) {}
 
     fn on_text(&mut self, text: &str, _now: Instant, out: &mut Outbox) {
-        // Until the handshake is through, every frame may show the dialect.
+        // Until the handshake is complete, every frame may change the dialect.
         if matches!(self.phase, Phase::AwaitingHello) {
-            self.dialect = Dialect::of(text);
-            self.outlet = self.outlet.speaking(self.dialect);
+            self.dialect = Dialect::detect(text);
+            self.sender = self.sender.with_dialect(self.dialect);
         }
-        let message = self.dialect.decode(text).ok().as_ref().and_then(wire::read);
-        let answer = match message {
+        let message = self.dialect.decode(text).ok().as_ref().and_then(wire::parse_message);
+        let response = match message {
             Some(message) => self.on_message(message, text.len()),
-            None => Some(wire::unreadable()),
+            None => Some(wire::invalid_message()),
         };
-        if let Some(answer) = answer {
-            out.send(self.dialect.encode(&answer));
+        if let Some(response) = response {
+            out.send(self.dialect.encode(&response));
         }
     }
 
-    fn on_command(&mut self, mut message: Message, _now: Instant, out: &mut Outbox) {
+    fn on_command(&mut self, mut message: QueuedMessage, _now: Instant, out: &mut Outbox) {
         out.send(message.take_text());
     }
 
     fn on_end(&mut self, _now: Instant) {
-        self.engine.disconnected(self.connection);
+        self.engine.disconnect(self.connection_id);
     }
 }
 
@@ -250,13 +252,13 @@ fn handshake_error(name: &'static str, message: &str) -> Data {
     wire::response("handshake", Err(WireError::new(name, message)))
 }
 
-fn challenge() -> Challenge {
-    // Two random identifiers without dashes are the 64 hexadecimal digits that clients expect.
+fn new_challenge() -> Challenge {
+    // Clients expect 64 hexadecimal digits: two UUIDs without dashes.
     let value = format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
     Challenge { value, expires_at: now_seconds() + VALIDITY_SECONDS }
 }
 
-/// Seconds since 1970, which signatures are dated with.
+/// Seconds since 1970, as in `iat` and `exp`.
 pub(super) fn now_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

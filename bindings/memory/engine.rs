@@ -1,7 +1,8 @@
-//! The threads on which spaces live. SQLite waits for the disk, and graph queries compute: neither may hold up scripts.
+//! The threads that execute requests. SQLite waits for the disk and graph queries need CPU time;
+//! neither may block scripts.
 //!
-//! A space is always on the same thread, so its requests are done one after another in the order in which they came,
-//! and nothing in it is locked.
+//! All requests of a space run on the same thread, in the order in which they arrived, so a space
+//! needs no locks.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -11,41 +12,40 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use super::hub::{Hub, Job, StoreSettings, Task};
-use super::machine::Connection;
+use super::machine::ConnectionId;
+use super::space_table::{Job, SpaceTable, StoreSettings, Task};
 
-/// Threads; as many spaces can wait for the disk at a time.
+/// Number of threads, and so of spaces that can wait for the disk concurrently.
 const THREADS: usize = 4;
 
-/// Jobs that wait for a thread.
+/// Most jobs queued for a thread.
 const JOBS_QUEUED_MAX: usize = 65_536;
 
-/// Bytes of requests that wait for a thread. A client that sends faster than the disk writes is refused above it.
-pub(super) const JOBS_BYTES_MAX: usize = 64 << 20;
+/// Most bytes of requests queued for a thread. Beyond it, requests fail with `RateLimitError`.
+pub(super) const QUEUED_BYTES_MAX: usize = 64 << 20;
 
-/// The thread has too much to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the store has too many requests waiting")]
-pub(super) struct Busy;
+#[error("too many requests are queued for the store")]
+pub(super) struct QueueFull;
 
 struct Worker {
     jobs_tx: SyncSender<(Job, usize)>,
-    load: Arc<Load>,
+    queue_state: Arc<QueueState>,
 }
 
-/// What a thread and those who give it work both look at.
+/// State that a thread shares with the senders of its jobs.
 #[derive(Default)]
-struct Load {
+struct QueueState {
     queued_bytes: AtomicUsize,
-    /// Connections that ended while the queue was full. They count after all that is in it.
-    late: Mutex<Vec<Connection>>,
+    /// Connections that ended while the queue was full. They are handled after the queued jobs.
+    late_disconnects: Mutex<Vec<ConnectionId>>,
 }
 
-/// All spaces. Cheap to clone; the threads end with the last one.
+/// Handle to all spaces. Cheap to clone; the threads end when the last clone is dropped.
 #[derive(Clone)]
 pub(super) struct Engine {
     workers: Arc<[Worker]>,
-    connections: Arc<AtomicU64>,
+    last_connection_id: Arc<AtomicU64>,
 }
 
 impl Engine {
@@ -54,69 +54,68 @@ impl Engine {
             std::fs::create_dir_all(folder)?;
         }
         let workers: Result<Vec<Worker>, std::io::Error> =
-            (0..THREADS).map(|_| worker(settings.clone())).collect();
-        Ok(Self { workers: workers?.into(), connections: Arc::default() })
+            (0..THREADS).map(|_| spawn_worker(settings.clone())).collect();
+        Ok(Self { workers: workers?.into(), last_connection_id: Arc::default() })
     }
 
-    /// A number for a new connection.
-    pub(super) fn connection(&self) -> Connection {
-        self.connections.fetch_add(1, Ordering::Relaxed) + 1
+    pub(super) fn next_connection_id(&self) -> ConnectionId {
+        self.last_connection_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Gives a space something to do; `bytes` is how long the request was.
-    pub(super) fn submit(&self, job: Job, bytes: usize) -> Result<(), Busy> {
+    /// Queues a job for the thread of its space; `bytes` is the length of the request.
+    pub(super) fn submit(&self, job: Job, bytes: usize) -> Result<(), QueueFull> {
         let mut hasher = DefaultHasher::new();
         job.space.hash(&mut hasher);
         let index = hasher.finish() % self.workers.len().max(1) as u64;
-        let worker = usize::try_from(index).ok().and_then(|index| self.workers.get(index)).ok_or(Busy)?;
+        let worker =
+            usize::try_from(index).ok().and_then(|index| self.workers.get(index)).ok_or(QueueFull)?;
         worker.submit(job, bytes)
     }
 
-    /// A connection is gone.
-    pub(super) fn disconnected(&self, connection: Connection) {
+    pub(super) fn disconnect(&self, connection_id: ConnectionId) {
         for worker in self.workers.iter() {
-            if worker.jobs_tx.try_send((disconnected(connection), 0)).is_err() {
-                worker.load.late.lock().push(connection);
+            if worker.jobs_tx.try_send((disconnect_job(connection_id), 0)).is_err() {
+                worker.queue_state.late_disconnects.lock().push(connection_id);
             }
         }
     }
 }
 
 impl Worker {
-    fn submit(&self, job: Job, bytes: usize) -> Result<(), Busy> {
-        let queued_bytes = &self.load.queued_bytes;
-        if queued_bytes.fetch_add(bytes, Ordering::Relaxed) > JOBS_BYTES_MAX
+    fn submit(&self, job: Job, bytes: usize) -> Result<(), QueueFull> {
+        let queued_bytes = &self.queue_state.queued_bytes;
+        if queued_bytes.fetch_add(bytes, Ordering::Relaxed) > QUEUED_BYTES_MAX
             || self.jobs_tx.try_send((job, bytes)).is_err()
         {
             queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
-            return Err(Busy);
+            return Err(QueueFull);
         }
         Ok(())
     }
 }
 
-fn disconnected(connection: Connection) -> Job {
-    Job { space: String::new(), task: Task::Disconnected { connection } }
+fn disconnect_job(connection_id: ConnectionId) -> Job {
+    Job { space: String::new(), task: Task::Disconnect { connection_id } }
 }
 
-fn worker(settings: StoreSettings) -> Result<Worker, std::io::Error> {
+fn spawn_worker(settings: StoreSettings) -> Result<Worker, std::io::Error> {
     let (jobs_tx, jobs_rx) = sync_channel(JOBS_QUEUED_MAX);
-    let load = Arc::new(Load::default());
-    let worker = Worker { jobs_tx, load: Arc::clone(&load) };
+    let queue_state = Arc::new(QueueState::default());
+    let worker = Worker { jobs_tx, queue_state: Arc::clone(&queue_state) };
     std::thread::Builder::new().name("memory".to_owned()).spawn(move || {
-        run(&mut Hub::new(settings, Instant::now), &jobs_rx, &load);
+        run_worker(&mut SpaceTable::new(settings, Instant::now), &jobs_rx, &queue_state);
     })?;
     Ok(worker)
 }
 
-/// Jobs first; what is to be told waits until there are none, or until it is overdue.
-fn run(hub: &mut Hub, jobs_rx: &Receiver<(Job, usize)>, load: &Load) {
+/// Runs jobs first. Syncs are sent when the queue is empty, or when they are overdue.
+fn run_worker(spaces: &mut SpaceTable, jobs_rx: &Receiver<(Job, usize)>, queue_state: &QueueState) {
     loop {
         let job = match jobs_rx.try_recv() {
             Ok(job) => Some(job),
             Err(TryRecvError::Disconnected) => return,
             Err(TryRecvError::Empty) => {
-                match jobs_rx.recv_timeout(hub.wake_at().saturating_duration_since(Instant::now())) {
+                match jobs_rx.recv_timeout(spaces.wake_at().saturating_duration_since(Instant::now())) {
                     Ok(job) => Some(job),
                     Err(RecvTimeoutError::Timeout) => None,
                     Err(RecvTimeoutError::Disconnected) => return,
@@ -126,15 +125,17 @@ fn run(hub: &mut Hub, jobs_rx: &Receiver<(Job, usize)>, load: &Load) {
         let now = Instant::now();
         let is_idle = job.is_none();
         if let Some((job, bytes)) = job {
-            hub.handle(job, now);
-            load.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            spaces.handle_job(job, now);
+            queue_state.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
         if is_idle {
-            let late = std::mem::take(&mut *load.late.lock());
-            late.into_iter().for_each(|connection| hub.handle(disconnected(connection), now));
+            let late_disconnects = std::mem::take(&mut *queue_state.late_disconnects.lock());
+            late_disconnects
+                .into_iter()
+                .for_each(|connection_id| spaces.handle_job(disconnect_job(connection_id), now));
         }
-        if is_idle || hub.overdue_at().is_some_and(|at| at <= now) {
-            hub.wake(now);
+        if is_idle || spaces.overdue_at().is_some_and(|at| at <= now) {
+            spaces.wake(now);
         }
     }
 }
@@ -145,25 +146,25 @@ mod tests {
 
     fn idle_worker(capacity: usize) -> (Worker, Receiver<(Job, usize)>) {
         let (jobs_tx, jobs_rx) = sync_channel(capacity);
-        (Worker { jobs_tx, load: Arc::default() }, jobs_rx)
+        (Worker { jobs_tx, queue_state: Arc::default() }, jobs_rx)
     }
 
     #[test]
-    fn work_is_taken_up_to_the_bytes_that_may_wait() {
+    fn job_past_the_queued_bytes_limit_is_rejected() {
         let (worker, _jobs_rx) = idle_worker(8);
-        assert_eq!(worker.submit(disconnected(1), JOBS_BYTES_MAX), Ok(()));
-        assert_eq!(worker.submit(disconnected(1), 1), Ok(()));
-        assert_eq!(worker.submit(disconnected(1), 1), Err(Busy));
-        assert_eq!(worker.load.queued_bytes.load(Ordering::Relaxed), JOBS_BYTES_MAX + 1);
+        assert_eq!(worker.submit(disconnect_job(1), QUEUED_BYTES_MAX), Ok(()));
+        assert_eq!(worker.submit(disconnect_job(1), 1), Ok(()));
+        assert_eq!(worker.submit(disconnect_job(1), 1), Err(QueueFull));
+        assert_eq!(worker.queue_state.queued_bytes.load(Ordering::Relaxed), QUEUED_BYTES_MAX + 1);
     }
 
     #[test]
-    fn a_connection_that_ends_while_the_queue_is_full_is_noted_all_the_same() {
+    fn disconnect_with_a_full_queue_is_recorded() {
         let (worker, _jobs_rx) = idle_worker(1);
-        let load = Arc::clone(&worker.load);
-        let engine = Engine { workers: Arc::new([worker]), connections: Arc::default() };
-        engine.disconnected(1);
-        engine.disconnected(2);
-        assert_eq!(*load.late.lock(), [2]);
+        let queue_state = Arc::clone(&worker.queue_state);
+        let engine = Engine { workers: Arc::new([worker]), last_connection_id: Arc::default() };
+        engine.disconnect(1);
+        engine.disconnect(2);
+        assert_eq!(*queue_state.late_disconnects.lock(), [2]);
     }
 }

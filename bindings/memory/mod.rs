@@ -1,8 +1,9 @@
-//! memory/v2: documents that are shared and kept in step, in a store of our own or in another server's.
+//! memory/v2: shared documents, in the embedded store or on another server.
 //!
-//! A commit says what it read; if that has changed since, it is refused and nothing is written. Sessions watch
-//! documents, through the links between them, and are told when they change. Clients of the protocol are served at
-//! `/memory`; scripts reach the same spaces, and those of configured peers, through the bindings.
+//! A commit lists what it read; if any of that has changed since, the commit is rejected and
+//! nothing is written. Sessions watch documents, through the links between them, and receive their
+//! changes. Clients of the protocol connect to `/memory`; scripts use the same spaces, and those of
+//! configured peers, through the bindings.
 
 mod access;
 mod auth;
@@ -14,15 +15,15 @@ mod config;
 mod endpoint;
 mod engine;
 mod hash;
-mod hub;
 mod machine;
+mod message_sender;
 mod names;
-mod outlet;
 mod patch;
 mod path;
 mod peers;
 mod schema;
 mod script;
+mod space_table;
 mod store;
 mod traverse;
 mod watch;
@@ -38,32 +39,32 @@ use endpoint::MemoryEndpoint;
 use engine::Engine;
 use peers::Peers;
 
-/// Where clients look for the protocol.
+/// The second path is the one that the original client uses.
 const PATHS: [&str; 2] = ["/memory", "/api/storage/memory"];
 
-/// Opens the store and what leads to it.
+/// Opens the store, and the bindings, mounts and background work that use it.
 pub async fn open(context: PackageContext) -> Result<PackageInstance, String> {
-    let config = Config::read(&context.config)?;
+    let config = Config::parse(&context.config)?;
     let secret = config.secret(&context.folder)?;
-    let admission = config.admission(&secret)?;
-    config.warn_of_openness();
+    let auth_policy = config.auth_policy(&secret)?;
+    config.warn_about_open_access();
     let settings = config.store_settings(&context.folder, &secret)?;
     let engine = Engine::start(&settings).map_err(|error| error.to_string())?;
-    let (peers, background) = Peers::new(secret, engine.clone(), &admission, &config);
+    let (peers, background) = Peers::new(secret, engine.clone(), &auth_policy, &config);
     let peers = Arc::new(peers);
     let blobs =
-        Blobs { engine: engine.clone(), identities: (!admission.is_trusted).then(|| Arc::clone(&peers)) };
-    let endpoint = MemoryEndpoint { engine, admission: Arc::new(admission) };
-    let mounts = mounts(&config, blobs, Arc::new(endpoint));
+        Blobs { engine: engine.clone(), identities: (!auth_policy.is_trusted).then(|| Arc::clone(&peers)) };
+    let endpoint = MemoryEndpoint { engine, auth_policy: Arc::new(auth_policy) };
+    let mounts = build_mounts(&config, blobs, Arc::new(endpoint));
     Ok(PackageInstance {
-        bindings: context.bind(script::handlers(peers)),
+        bindings: context.bind(script::build_handlers(peers)),
         mounts,
         background,
         ..PackageInstance::default()
     })
 }
 
-fn mounts(config: &Config, blobs: Blobs, endpoint: Arc<dyn Endpoint>) -> Vec<Mount> {
+fn build_mounts(config: &Config, blobs: Blobs, endpoint: Arc<dyn Endpoint>) -> Vec<Mount> {
     let gate = match config.gate {
         GateName::Server => MountGate::Server,
         GateName::Signature => MountGate::Own,
@@ -71,7 +72,7 @@ fn mounts(config: &Config, blobs: Blobs, endpoint: Arc<dyn Endpoint>) -> Vec<Mou
     let sockets = PATHS.map(|path| Mount::web_socket(path, Arc::clone(&endpoint)).gate(gate));
     let mut mounts: Vec<Mount> = sockets.into_iter().collect();
     if config.blobs {
-        let face = MountKind::Http(blobs::router(blobs));
+        let face = MountKind::Http(blobs::build_router(blobs));
         mounts.push(Mount { listen: None, path: "/{space}/blobs".to_owned(), gate: MountGate::Server, face });
     }
     if let Some(listen) = &config.listen {

@@ -1,20 +1,21 @@
-//! How spaces, scopes and sessions are named in the store. Nothing that a peer writes becomes a path.
+//! Names of spaces, scopes and sessions in the store. Text from clients is escaped before it
+//! becomes part of a path.
 
 use std::path::PathBuf;
 
-/// Longest name of a space. Escaped it is three times as long, and a file name ends at 255 bytes.
+/// Longest name of a space. Escaping triples it, and a file name is limited to 255 bytes.
 pub(super) const SPACE_BYTES_MAX: usize = 80;
 
-/// Longest principal whose name is the name of a folder; of a longer one it is a hash.
+/// Longest escaped principal that becomes a folder name; a longer one is replaced by its hash.
 const PRINCIPAL_BYTES_MAX: usize = 200;
 
-/// Where the spaces of scripts are, by principal.
+/// Folder of the spaces of scripts, with a folder per principal.
 const PRINCIPALS_FOLDER: &str = "principals";
 
-/// Longest identifier of an entity, a session or a watch: a key in an index, not data.
+/// Longest id of an entity, a session, a request or a watch: these are keys of indexes, not data.
 pub(super) const ID_BYTES_MAX: usize = 2048;
 
-/// Who shares a document.
+/// The sessions that share a document: all of the space, those of a user, or one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Scope {
     Space,
@@ -23,8 +24,8 @@ pub(super) enum Scope {
 }
 
 impl Scope {
-    /// By its name; left out, a document is the space's.
-    pub(super) fn named(name: Option<&str>) -> Option<Self> {
+    /// `None` as name means the space.
+    pub(super) fn parse(name: Option<&str>) -> Option<Self> {
         match name {
             None | Some("space") => Some(Self::Space),
             Some("user") => Some(Self::User),
@@ -42,7 +43,7 @@ impl Scope {
     }
 }
 
-/// A document, as a session names it.
+/// A document as a session names it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Entity {
     pub(super) id: String,
@@ -55,22 +56,23 @@ impl Entity {
     }
 }
 
-/// A document, as the store names it: the same for every session that shares it.
+/// A document as the store names it: the same for all sessions that share it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Key {
+pub(super) struct DocumentKey {
     pub(super) id: String,
     pub(super) scope_key: String,
 }
 
-/// Whose session it is; decides what its scopes mean.
+/// The principal and id of a session, which determine the documents in its scopes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Owner {
+pub(super) struct SessionIdentity {
     pub(super) principal: Option<String>,
     pub(super) session_id: String,
 }
 
-impl Owner {
-    /// What the session's own commits are remembered by; with a principal it cannot be guessed by another one.
+impl SessionIdentity {
+    /// The key under which the session's commits are stored. It contains the principal, so another
+    /// principal cannot use the same one.
     pub(super) fn session_key(&self) -> String {
         match &self.principal {
             Some(principal) => session_scope_key(principal, &self.session_id),
@@ -78,15 +80,16 @@ impl Owner {
         }
     }
 
-    /// Which document is meant; `None` if that depends on a principal and there is none.
-    pub(super) fn key(&self, entity: &Entity) -> Option<Key> {
+    /// The document that an entity refers to; `None` if its scope requires a principal and the
+    /// session has none.
+    pub(super) fn document_key(&self, entity: &Entity) -> Option<DocumentKey> {
         let scope_key = match (entity.scope, &self.principal) {
             (Scope::Space, _) => "space".to_owned(),
             (Scope::User, Some(principal)) => format!("user:{}", encode_component(principal)),
             (Scope::Session, Some(principal)) => session_scope_key(principal, &self.session_id),
             (Scope::User | Scope::Session, None) => return None,
         };
-        Some(Key { id: entity.id.clone(), scope_key })
+        Some(DocumentKey { id: entity.id.clone(), scope_key })
     }
 }
 
@@ -94,7 +97,7 @@ fn session_scope_key(principal: &str, session_id: &str) -> String {
     format!("session:{}:{}", encode_component(principal), encode_component(session_id))
 }
 
-/// Whether a client may call a space that.
+/// Whether a client may use this name for a space.
 pub(super) fn is_space_name(space: &str) -> bool {
     !space.is_empty()
         && space.len() <= SPACE_BYTES_MAX
@@ -102,19 +105,21 @@ pub(super) fn is_space_name(space: &str) -> bool {
         && !space.contains(['/', '\\', '\0'])
 }
 
-/// What the space of a principal's scripts is called inside: no client can say a name with a slash.
+/// The internal name of a space of a principal's scripts. It contains a slash, which clients cannot
+/// use.
 pub(super) fn script_space(principal: &str, space: &str) -> String {
     let encoded = encode_component(principal);
     if encoded.len() <= PRINCIPAL_BYTES_MAX && is_folder_name(principal) {
         return format!("{encoded}/{space}");
     }
-    // No escaped name has `%` before a lower-case letter.
+    // An escaped name never has `%` before a lower-case letter, so this cannot collide with one.
     let hash = ring::digest::digest(&ring::digest::SHA256, principal.as_bytes());
     let hash: String = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     format!("%sha256-{hash}/{space}")
 }
 
-/// The principal, escaped, and the name by which its scripts know the space; `None` for any other space.
+/// Splits the name of a script space into the escaped principal and the name that scripts use;
+/// `None` for other spaces.
 pub(super) fn split_script_space(name: &str) -> Option<(&str, &str)> {
     name.split_once('/')
 }
@@ -123,7 +128,7 @@ fn is_folder_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..")
 }
 
-/// Where the file of a space stands in the store, without its extension; `None` if the space can have none.
+/// Path of a space's file in the store, without extension; `None` if the name is invalid.
 pub(super) fn file_stem(name: &str) -> Option<PathBuf> {
     match split_script_space(name) {
         Some((principal, space)) => (is_folder_name(principal) && is_space_name(space))
@@ -132,7 +137,7 @@ pub(super) fn file_stem(name: &str) -> Option<PathBuf> {
     }
 }
 
-/// As `encodeURIComponent` does it.
+/// Equivalent of JavaScript's `encodeURIComponent`.
 pub(super) fn encode_component(text: &str) -> String {
     text.bytes().fold(String::with_capacity(text.len()), |mut encoded, byte| {
         match byte {
@@ -151,20 +156,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_space_is_a_file_of_its_escaped_name() {
+    fn space_file_has_the_escaped_name() {
         assert_eq!(file_stem("did:key:z6Mk"), Some("did%3Akey%3Az6Mk".into()));
         assert_eq!(file_stem("é ü"), Some("%C3%A9%20%C3%BC".into()));
         assert!(file_stem(&"a".repeat(SPACE_BYTES_MAX)).is_some());
-        for refused in ["", ".", "..", "../x", "a/b", "a\\b", "a\0b", &"a".repeat(SPACE_BYTES_MAX + 1)] {
-            assert!(!is_space_name(refused), "{refused}");
+        for invalid in ["", ".", "..", "../x", "a/b", "a\\b", "a\0b", &"a".repeat(SPACE_BYTES_MAX + 1)] {
+            assert!(!is_space_name(invalid), "{invalid}");
         }
-        for refused in ["", ".", "..", "../x", "/x", "a/..", "a/b/c", "a/", "a/.", "a\\b", "a\0b"] {
-            assert_eq!(file_stem(refused), None, "{refused}");
+        for invalid in ["", ".", "..", "../x", "/x", "a/..", "a/b/c", "a/", "a/.", "a\\b", "a\0b"] {
+            assert_eq!(file_stem(invalid), None, "{invalid}");
         }
     }
 
     #[test]
-    fn script_space_is_a_file_in_the_folder_of_its_principal() {
+    fn script_space_file_is_in_the_folder_of_its_principal() {
         let file = |principal: &str| file_stem(&script_space(principal, "team")).unwrap();
         assert_eq!(file("ann"), PathBuf::from("principals/ann/team"));
         assert_eq!(file("../a/b"), PathBuf::from("principals/..%2Fa%2Fb/team"));
@@ -180,7 +185,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_name_leads_out_of_its_folder(space in "\\PC{0,90}") {
+        fn path_of_any_name_stays_in_its_folder(space in "\\PC{0,90}") {
             for (name, folders) in [(space.clone(), if space.contains('/') { 2 } else { 0 }), (script_space(&space, "x"), 2)] {
                 let Some(stem) = file_stem(&name) else { continue };
                 let components: Vec<_> = stem.components().collect();
@@ -193,15 +198,18 @@ mod tests {
     }
 
     #[test]
-    fn documents_of_a_user_or_a_session_need_a_principal() {
+    fn user_and_session_scopes_require_a_principal() {
         let entity = |scope| Entity::new("of:x", scope);
-        let nobody = Owner { principal: None, session_id: "s".to_owned() };
-        assert_eq!(nobody.key(&entity(Scope::User)), None);
-        assert_eq!(nobody.key(&entity(Scope::Space)).unwrap().scope_key, "space");
-        assert_eq!(nobody.session_key(), "s");
-        let ada = Owner { principal: Some("did:key:a".to_owned()), session_id: "s:1".to_owned() };
-        assert_eq!(ada.key(&entity(Scope::User)).unwrap().scope_key, "user:did%3Akey%3Aa");
-        assert_eq!(ada.key(&entity(Scope::Session)).unwrap().scope_key, "session:did%3Akey%3Aa:s%3A1");
+        let anonymous = SessionIdentity { principal: None, session_id: "s".to_owned() };
+        assert_eq!(anonymous.document_key(&entity(Scope::User)), None);
+        assert_eq!(anonymous.document_key(&entity(Scope::Space)).unwrap().scope_key, "space");
+        assert_eq!(anonymous.session_key(), "s");
+        let ada = SessionIdentity { principal: Some("did:key:a".to_owned()), session_id: "s:1".to_owned() };
+        assert_eq!(ada.document_key(&entity(Scope::User)).unwrap().scope_key, "user:did%3Akey%3Aa");
+        assert_eq!(
+            ada.document_key(&entity(Scope::Session)).unwrap().scope_key,
+            "session:did%3Akey%3Aa:s%3A1"
+        );
         assert_eq!(ada.session_key(), "session:did%3Akey%3Aa:s%3A1");
     }
 }

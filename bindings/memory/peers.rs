@@ -1,7 +1,7 @@
-//! The servers that scripts can reach: the embedded store, and those that the operator named.
+//! The servers that scripts can use: the embedded store, and the peers in the settings.
 //!
-//! The embedded one is spoken to in the same protocol, over a connection inside the process, so a script cannot tell
-//! the two apart and there is one client to get right.
+//! The embedded store is used through the same protocol, over a connection inside the process, so
+//! one client serves both and scripts see no difference.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,87 +10,89 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
 use super::auth::{Identity, is_identity};
-use super::client::{Ask, Client, ClientError, Manner, Mounted, Reply, Signer};
+use super::client::{Client, ClientError, ClientOptions, Reply, Request, Signer, SpaceIdentity};
 use super::codec::{Data, Dialect};
 use super::config::{Config, PeerConfig, PeerDialect, SharedSpaces};
-use super::endpoint::{Admission, MESSAGE_BYTES_MAX, Visitor};
+use super::endpoint::{AuthPolicy, MESSAGE_BYTES_MAX, ServerConnection};
 use super::engine::Engine;
+use super::message_sender::message_channel;
 use super::names::{is_space_name, script_space};
-use super::outlet::outlet;
 use crate::peering::{Background, Host, Link, LinkSettings, commands, link, pump};
 use crate::transport::{Dial, pair};
 
-/// Messages that wait between the two ends of the connection inside the process.
+/// Most messages queued between the two ends of the connection inside the process.
 const PAIR_MESSAGES_MAX: usize = 256;
 
-/// Principals whose keys are kept; they are worked out again when they come back.
+/// Most principals whose keys are cached; other keys are derived again.
 const SIGNERS_MAX: usize = 10_000;
 
-enum Way {
-    Embedded(mpsc::Sender<Ask>),
-    Peer(Link<Ask>),
+enum Route {
+    Embedded(mpsc::Sender<Request>),
+    Peer(Link<Request>),
 }
 
-/// All of them. Cheap to share.
 pub(super) struct Peers {
     secret: Vec<u8>,
-    shared: SharedSpaces,
-    embedded: Way,
-    named: BTreeMap<String, Way>,
+    shared_spaces: SharedSpaces,
+    embedded: Route,
+    named: BTreeMap<String, Route>,
     signers: Mutex<HashMap<String, Signer>>,
 }
 
 impl Peers {
-    /// The ways, and the work that keeps them open.
+    /// Also returns the background work that serves the embedded store and keeps the links
+    /// connected.
     pub(super) fn new(
         secret: Vec<u8>,
         engine: Engine,
-        admission: &Admission,
+        auth_policy: &AuthPolicy,
         config: &Config,
     ) -> (Self, Vec<Background>) {
-        let (asks_tx, asks_rx) = commands();
-        let admission = Arc::new(Admission { modern_cells: None, ..admission.clone() });
+        let (requests_tx, requests_rx) = commands();
+        let auth_policy = Arc::new(AuthPolicy { modern_cells: None, ..auth_policy.clone() });
         let mut background =
-            vec![Background::new(move |host| serve_embedded(engine, admission, asks_rx, host))];
+            vec![Background::new(move |host| serve_embedded(engine, auth_policy, requests_rx, host))];
         let mut named = BTreeMap::new();
         for (name, peer) in &config.peers {
-            let (way, work) = link(settings(name, peer), |_| Client::new(manner(peer)));
-            named.insert(name.clone(), Way::Peer(way));
+            let (route, work) = link(link_settings(name, peer), |_| Client::new(client_options(peer)));
+            named.insert(name.clone(), Route::Peer(route));
             background.push(work);
         }
         let signers = Mutex::default();
-        let shared = config.shared_spaces();
-        (Self { secret, shared, embedded: Way::Embedded(asks_tx), named, signers }, background)
+        let shared_spaces = config.shared_spaces();
+        (Self { secret, shared_spaces, embedded: Route::Embedded(requests_tx), named, signers }, background)
     }
 
-    /// A space as a principal is in it. In the embedded store each principal has spaces of its own, but for those
-    /// that the configuration shares and those that are named after an identity. A peer decides for itself.
-    pub(super) fn mounted(
+    /// Resolves the name of a space in a script of a principal. In the embedded store each
+    /// principal has its own spaces, except those that the configuration shares and those named
+    /// after an identity. A peer has its own rules.
+    pub(super) fn resolve_space(
         &self,
         space: &str,
         peer: Option<&str>,
         principal: &str,
-    ) -> Result<Mounted, ClientError> {
+    ) -> Result<SpaceIdentity, ClientError> {
         if peer.is_none() && !is_space_name(space) {
             return Err(ClientError::new("ProtocolError", "Invalid memory space identifier"));
         }
-        let is_own = peer.is_none() && !self.shared.contains(space) && !is_identity(space);
+        let is_own = peer.is_none() && !self.shared_spaces.contains(space) && !is_identity(space);
         let space = if is_own { script_space(principal, space) } else { space.to_owned() };
-        Ok(Mounted { space, identity: self.signer(principal)? })
+        Ok(SpaceIdentity { space, identity: self.get_signer(principal)? })
     }
 
-    /// The identity of a principal.
-    pub(super) fn identity_of(&self, principal: &str) -> Result<String, ClientError> {
-        Ok(self.signer(principal)?.did().to_owned())
+    pub(super) fn principal_did(&self, principal: &str) -> Result<String, ClientError> {
+        Ok(self.get_signer(principal)?.did().to_owned())
     }
 
-    fn signer(&self, principal: &str) -> Result<Signer, ClientError> {
+    fn get_signer(&self, principal: &str) -> Result<Signer, ClientError> {
         let mut signers = self.signers.lock();
         if let Some(signer) = signers.get(principal) {
             return Ok(Arc::clone(signer));
         }
-        let identity = Identity::of_principal(&self.secret, principal);
-        let signer = Arc::new(identity.ok_or_else(|| ClientError::new("AuthorizationError", "no key"))?);
+        let identity = Identity::for_principal(&self.secret, principal);
+        let signer = Arc::new(identity.ok_or_else(|| {
+            ClientError::new("AuthorizationError", "cannot derive a key for the principal")
+        })?);
         if signers.len() >= SIGNERS_MAX {
             signers.clear();
         }
@@ -98,58 +100,61 @@ impl Peers {
         Ok(signer)
     }
 
-    /// Gives a server something to do.
-    pub(super) async fn tell(&self, peer: Option<&str>, ask: Ask) -> Result<(), ClientError> {
-        let way = match peer {
+    /// Sends a request without waiting for its result.
+    pub(super) async fn send(&self, peer: Option<&str>, request: Request) -> Result<(), ClientError> {
+        let route = match peer {
             None => &self.embedded,
             Some(name) => self.named.get(name).ok_or_else(|| {
                 let known: Vec<&str> = self.named.keys().map(String::as_str).collect();
-                ClientError::connection(format!("no peer is called {name}; there are: {}", known.join(", ")))
+                ClientError::connection(format!("unknown peer {name:?}; configured: {}", known.join(", ")))
             })?,
         };
-        match way {
-            Way::Embedded(asks_tx) => {
-                asks_tx.send(ask).await.map_err(|_| ClientError::connection("the server stops"))
+        match route {
+            Route::Embedded(requests_tx) => requests_tx
+                .send(request)
+                .await
+                .map_err(|_| ClientError::connection("server is shutting down")),
+            Route::Peer(link) => {
+                link.send(request).await.map_err(|down| ClientError::connection(down.to_string()))
             }
-            Way::Peer(link) => link.send(ask).await.map_err(|down| ClientError::connection(down.to_string())),
         }
     }
 
-    /// Gives a server something to do and waits for what comes of it.
-    pub(super) async fn ask(
+    /// Sends a request and waits for its result.
+    pub(super) async fn request(
         &self,
         peer: Option<&str>,
-        ask: impl FnOnce(Reply) -> Ask,
+        build: impl FnOnce(Reply) -> Request,
     ) -> Result<Data, ClientError> {
         let (reply_tx, reply_rx) = oneshot::channel();
-        self.tell(peer, ask(reply_tx)).await?;
-        let lost = || ClientError::connection("the connection to the memory server was lost");
+        self.send(peer, build(reply_tx)).await?;
+        let lost = || ClientError::connection("connection to the memory server lost");
         reply_rx.await.map_err(|_| lost())?
     }
 }
 
-/// Both ends of the connection inside the process, until the server stops.
+/// Runs both ends of the connection inside the process until the server stops.
 async fn serve_embedded(
     engine: Engine,
-    admission: Arc<Admission>,
-    mut asks_rx: mpsc::Receiver<Ask>,
+    auth_policy: Arc<AuthPolicy>,
+    mut requests_rx: mpsc::Receiver<Request>,
     host: Host,
 ) {
-    let mut client = Client::new(Manner::default());
-    // Should its queues ever overflow the connection ends, and another one takes up its sessions.
+    let mut client = Client::new(ClientOptions::default());
+    // If a queue overflows the connection ends, and the next one resumes its sessions.
     while !host.stop.is_cancelled() {
         let (mut near, mut far) = pair(PAIR_MESSAGES_MAX);
         let end = host.stop.child_token();
-        let (outlet, mut messages_rx) = outlet(end.clone());
-        let mut visitor = Visitor::new(engine.clone(), Arc::clone(&admission), outlet, None);
+        let (sender, mut messages_rx) = message_channel(end.clone());
+        let mut connection = ServerConnection::new(engine.clone(), Arc::clone(&auth_policy), sender, None);
         tokio::join!(
-            pump(&mut near, &mut client, &mut asks_rx, &end),
-            pump(&mut far, &mut visitor, &mut messages_rx, &end),
+            pump(&mut near, &mut client, &mut requests_rx, &end),
+            pump(&mut far, &mut connection, &mut messages_rx, &end),
         );
     }
 }
 
-fn settings(name: &str, peer: &PeerConfig) -> LinkSettings {
+fn link_settings(name: &str, peer: &PeerConfig) -> LinkSettings {
     let dial = Dial {
         url: peer.url.clone(),
         subprotocol: None,
@@ -159,12 +164,12 @@ fn settings(name: &str, peer: &PeerConfig) -> LinkSettings {
     LinkSettings::new(name, dial)
 }
 
-fn manner(peer: &PeerConfig) -> Manner {
+fn client_options(peer: &PeerConfig) -> ClientOptions {
     let dialect = match peer.dialect {
         PeerDialect::Fvj1 => Dialect::Tagged,
         PeerDialect::Plain => Dialect::Plain,
     };
-    let usual = Manner::default();
-    let protocol = peer.protocol.clone().unwrap_or(usual.protocol);
-    Manner { dialect, protocol, flags: peer.flags.clone().unwrap_or(usual.flags) }
+    let defaults = ClientOptions::default();
+    let protocol = peer.protocol.clone().unwrap_or(defaults.protocol);
+    ClientOptions { dialect, protocol, flags: peer.flags.clone().unwrap_or(defaults.flags) }
 }

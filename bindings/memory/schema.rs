@@ -1,9 +1,11 @@
-//! The schemas of selectors, compiled into a graph: what of a value is followed, and what below it.
+//! The schemas of selectors, compiled into a graph that decides which parts of a value are
+//! followed.
 //!
-//! Compiled, a `$ref` is an edge, so a recursive schema is a cycle and not an endless tree, and a place in a schema is
-//! a number, so that what was visited can be remembered. A value is looked at with a *conjunction* of places (all of
-//! `allOf`, and what a link says beside what the query says); `anyOf` makes several of them. Where the meaning of a
-//! schema is in doubt more is followed rather than less: the client then gets a document it did not need.
+//! In the graph a `$ref` is an edge, so a recursive schema is a cycle instead of an endless tree,
+//! and each subschema is a node with a number, so that visited nodes can be recorded. A value is
+//! matched against a *conjunction* of nodes (the branches of `allOf`, and the schema of a link
+//! beside that of the query); `anyOf` yields several conjunctions. Where a schema is ambiguous,
+//! more is followed rather than less: the client then receives a document that it did not need.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -14,82 +16,81 @@ mod compile;
 
 use compile::Compiler;
 
-/// Most places of all the schemas of one query or one session's watches.
+/// Most nodes in the schemas of one query, or of the watches of one session.
 /// The schema of a large application has some thousands.
 pub(super) const SCHEMA_NODES_MAX: usize = 100_000;
 
-/// Most conjunctions that one place unfolds into: unions multiply, and a real one has some tens.
+/// Most alternatives of one conjunction: unions multiply, and real ones have some tens.
 pub(super) const ALTERNATIVES_MAX: usize = 1_000;
 
-/// The type of what is reached but not looked into.
+/// Type of values that are reached but not searched for links.
 const OPAQUE_TYPE: &str = "unknown";
 
-/// Why a schema cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SchemaError {
-    #[error("a schema is an object or a boolean")]
-    NotASchema,
-    #[error("the schemas have more than {SCHEMA_NODES_MAX} parts")]
+    #[error("schema: expected an object or a boolean")]
+    InvalidSchema,
+    #[error("schema: expected at most {SCHEMA_NODES_MAX} subschemas in total")]
     TooLarge,
-    #[error("the schema unfolds into more than {ALTERNATIVES_MAX} alternatives")]
+    #[error("schema: expected at most {ALTERNATIVES_MAX} alternatives")]
     TooManyAlternatives,
 }
 
-/// A place in a compiled schema.
-pub(super) type Place = u32;
+/// Index of a node in [`Schemas`].
+pub(super) type NodeId = u32;
 
-/// Places that all apply to a value. None at all: everything is followed.
-pub(super) type Conjunction = Vec<Place>;
+/// Nodes that all apply to a value. If empty, everything is followed.
+pub(super) type Conjunction = Vec<NodeId>;
 
-/// What a place says of the values that it is about.
+/// A compiled subschema.
 #[derive(Debug, Default)]
 struct Node {
-    verdict: Verdict,
+    kind: NodeKind,
     types: Option<Vec<String>>,
-    properties: Option<BTreeMap<String, Place>>,
-    additional: Option<Place>,
-    items: Option<Place>,
-    prefix_items: Vec<Place>,
-    all_of: Vec<Place>,
-    /// What `$ref` names, and a second union: part of the place, unlike the branches of `allOf`.
-    also: Vec<Place>,
-    any_of: Vec<Place>,
+    properties: Option<BTreeMap<String, NodeId>>,
+    additional: Option<NodeId>,
+    items: Option<NodeId>,
+    prefix_items: Vec<NodeId>,
+    all_of: Vec<NodeId>,
+    /// The target of `$ref`, and a second union: part of this node, unlike the branches of `allOf`.
+    merged: Vec<NodeId>,
+    any_of: Vec<NodeId>,
 }
 
 impl Node {
-    /// Whether it is about a value as one thing, whatever that is.
+    /// Whether values are reached but not searched.
     fn is_opaque(&self) -> bool {
         self.types.as_ref().is_some_and(|types| types.iter().any(|name| name == OPAQUE_TYPE))
     }
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
-    /// Says something of its own.
+enum NodeKind {
+    /// Has constraints of its own.
     #[default]
-    Own,
-    /// Says nothing but what its branches say.
+    Constraints,
+    /// Has only branches.
     Branches,
-    /// Follow all.
+    /// Follows everything.
     True,
-    /// Follow nothing.
+    /// Follows nothing.
     False,
 }
 
-/// A conjunction unfolded: each alternative has only places with something of their own to say.
+/// The expansion of a conjunction: alternatives that consist of nodes with constraints only.
 type Alternatives = Arc<Vec<Conjunction>>;
 
-/// All the schemas that an evaluation has met.
+/// All schemas that a traversal has used.
 #[derive(Debug, Default)]
 pub(super) struct Schemas {
     nodes: Vec<Node>,
-    /// By canonical text, so that a link that is met twice has one schema.
-    roots: HashMap<String, Place>,
-    unfolded: HashMap<Conjunction, Alternatives>,
+    /// By canonical text, so that equal schemas of links are compiled once.
+    roots: HashMap<String, NodeId>,
+    expansions: HashMap<Conjunction, Alternatives>,
 }
 
-/// What a value is, for the `type` of a schema.
-fn type_of(data: &Data) -> Option<&'static str> {
+/// The name of a value's type in the `type` of a schema.
+fn type_name(data: &Data) -> Option<&'static str> {
     match data {
         Data::Null => Some("null"),
         Data::Bool(_) => Some("boolean"),
@@ -97,29 +98,28 @@ fn type_of(data: &Data) -> Option<&'static str> {
         Data::Text(_) => Some("string"),
         Data::List(_) => Some("array"),
         Data::Map(_) => Some("object"),
-        // A tagged value may count as one thing or another; nothing is below it either way.
+        // A tagged value may stand for any type; it has no children either way.
         Data::Tag(..) => None,
     }
 }
 
 impl Schemas {
-    /// The conjunction of one schema.
     pub(super) fn compile(&mut self, schema: &Data) -> Result<Conjunction, SchemaError> {
-        let text = schema.to_stored();
-        if let Some(place) = self.roots.get(&text) {
-            return Ok(vec![*place]);
+        let text = schema.to_canonical_json();
+        if let Some(node_id) = self.roots.get(&text) {
+            return Ok(vec![*node_id]);
         }
-        let place = Compiler::new(self, schema).compile_all(schema)?;
-        self.roots.insert(text, place);
-        Ok(vec![place])
+        let node_id = Compiler::new(self, schema).compile_all(schema)?;
+        self.roots.insert(text, node_id);
+        Ok(vec![node_id])
     }
 
-    /// Whether there is any value that it lets through; a link with another one is not gone through.
-    pub(super) fn is_open(&mut self, conjunction: &Conjunction) -> Result<bool, SchemaError> {
-        Ok(!self.unfold(conjunction)?.is_empty())
+    /// Whether the conjunction admits any value at all. Links are not followed where it does not.
+    pub(super) fn is_satisfiable(&mut self, conjunction: &Conjunction) -> Result<bool, SchemaError> {
+        Ok(!self.expand(conjunction)?.is_empty())
     }
 
-    /// What remains to be said of a value: the alternatives whose types it has.
+    /// The alternatives whose types the value has.
     pub(super) fn apply(
         &mut self,
         conjunctions: &BTreeSet<Conjunction>,
@@ -127,8 +127,8 @@ impl Schemas {
     ) -> Result<BTreeSet<Conjunction>, SchemaError> {
         let mut applicable = BTreeSet::new();
         for conjunction in conjunctions {
-            for alternative in self.unfold(conjunction)?.iter() {
-                if alternative.iter().all(|place| self.admits(*place, value)) {
+            for alternative in self.expand(conjunction)?.iter() {
+                if alternative.iter().all(|node_id| self.admits_type(*node_id, value)) {
                     applicable.insert(alternative.clone());
                 }
             }
@@ -136,59 +136,67 @@ impl Schemas {
         Ok(applicable)
     }
 
-    /// What applies to a member of an object to which `alternatives` apply.
-    pub(super) fn member(&self, alternatives: &BTreeSet<Conjunction>, key: &str) -> BTreeSet<Conjunction> {
-        let below = |node: &Node| match (&node.properties, node.additional) {
-            _ if node.is_opaque() => Below::Unmentioned,
-            (Some(properties), additional) => match properties.get(key).copied().or(additional) {
-                Some(place) => Below::Place(place),
-                None => Below::Unmentioned,
-            },
-            (None, Some(additional)) => Below::Place(additional),
-            (None, None) => Below::Open,
-        };
-        self.below(alternatives, below)
-    }
-
-    /// What applies to an item of a list to which `alternatives` apply.
-    pub(super) fn item(&self, alternatives: &BTreeSet<Conjunction>, index: usize) -> BTreeSet<Conjunction> {
-        let below = |node: &Node| match node.prefix_items.get(index).copied().or(node.items) {
-            _ if node.is_opaque() => Below::Unmentioned,
-            Some(place) => Below::Place(place),
-            None => Below::Open,
-        };
-        self.below(alternatives, below)
-    }
-
-    fn below(
+    /// The schemas of a member of an object to which `alternatives` apply.
+    pub(super) fn member_schemas(
         &self,
         alternatives: &BTreeSet<Conjunction>,
-        of: impl Fn(&Node) -> Below,
+        key: &str,
     ) -> BTreeSet<Conjunction> {
-        let below = |alternative: &Conjunction| {
-            // Without places everything is followed, all the way down.
-            let mut is_open = alternative.is_empty();
-            let mut places = BTreeSet::new();
-            for node in alternative.iter().filter_map(|place| self.node(*place)) {
-                match of(node) {
-                    Below::Place(place) => {
-                        places.insert(place);
+        let find_child = |node: &Node| match (&node.properties, node.additional) {
+            _ if node.is_opaque() => ChildSchema::NotListed,
+            (Some(properties), additional) => match properties.get(key).copied().or(additional) {
+                Some(node_id) => ChildSchema::Node(node_id),
+                None => ChildSchema::NotListed,
+            },
+            (None, Some(additional)) => ChildSchema::Node(additional),
+            (None, None) => ChildSchema::Any,
+        };
+        self.child_schemas(alternatives, find_child)
+    }
+
+    /// The schemas of an item of a list to which `alternatives` apply.
+    pub(super) fn item_schemas(
+        &self,
+        alternatives: &BTreeSet<Conjunction>,
+        index: usize,
+    ) -> BTreeSet<Conjunction> {
+        let find_child = |node: &Node| match node.prefix_items.get(index).copied().or(node.items) {
+            _ if node.is_opaque() => ChildSchema::NotListed,
+            Some(node_id) => ChildSchema::Node(node_id),
+            None => ChildSchema::Any,
+        };
+        self.child_schemas(alternatives, find_child)
+    }
+
+    fn child_schemas(
+        &self,
+        alternatives: &BTreeSet<Conjunction>,
+        find_child: impl Fn(&Node) -> ChildSchema,
+    ) -> BTreeSet<Conjunction> {
+        let child_schema = |alternative: &Conjunction| {
+            // An empty alternative follows everything, at every level.
+            let mut allows_any = alternative.is_empty();
+            let mut node_ids = BTreeSet::new();
+            for node in alternative.iter().filter_map(|node_id| self.node(*node_id)) {
+                match find_child(node) {
+                    ChildSchema::Node(node_id) => {
+                        node_ids.insert(node_id);
                     }
-                    Below::Open => is_open = true,
-                    Below::Unmentioned => {}
+                    ChildSchema::Any => allows_any = true,
+                    ChildSchema::NotListed => {}
                 }
             }
-            (is_open || !places.is_empty()).then(|| places.into_iter().collect())
+            (allows_any || !node_ids.is_empty()).then(|| node_ids.into_iter().collect())
         };
-        alternatives.iter().filter_map(below).collect()
+        alternatives.iter().filter_map(child_schema).collect()
     }
 
-    fn node(&self, place: Place) -> Option<&Node> {
-        self.nodes.get(usize::try_from(place).ok()?)
+    fn node(&self, node_id: NodeId) -> Option<&Node> {
+        self.nodes.get(usize::try_from(node_id).ok()?)
     }
 
-    fn admits(&self, place: Place, value: &Data) -> bool {
-        let (Some(node), Some(actual)) = (self.node(place), type_of(value)) else { return true };
+    fn admits_type(&self, node_id: NodeId, value: &Data) -> bool {
+        let (Some(node), Some(actual)) = (self.node(node_id), type_name(value)) else { return true };
         node.types.as_ref().is_none_or(|types| {
             types.iter().any(|name| match name.as_str() {
                 "integer" => actual == "number",
@@ -198,89 +206,90 @@ impl Schemas {
         })
     }
 
-    fn unfold(&mut self, conjunction: &Conjunction) -> Result<Alternatives, SchemaError> {
-        if let Some(alternatives) = self.unfolded.get(conjunction) {
+    fn expand(&mut self, conjunction: &Conjunction) -> Result<Alternatives, SchemaError> {
+        if let Some(alternatives) = self.expansions.get(conjunction) {
             return Ok(Arc::clone(alternatives));
         }
         let mut alternatives = BTreeSet::new();
-        let mut open = vec![Unfolding::new(conjunction)];
-        while let Some(unfolding) = open.pop() {
-            match self.advance(unfolding, &mut open) {
+        let mut queue = vec![Expansion::new(conjunction)];
+        while let Some(expansion) = queue.pop() {
+            match self.advance(expansion, &mut queue) {
                 Some(alternative) => {
                     alternatives.insert(alternative);
                 }
-                None if open.len() + alternatives.len() <= ALTERNATIVES_MAX => {}
+                None if queue.len() + alternatives.len() <= ALTERNATIVES_MAX => {}
                 None => return Err(SchemaError::TooManyAlternatives),
             }
         }
         let alternatives = Arc::new(alternatives.into_iter().collect::<Vec<_>>());
-        self.unfolded.insert(conjunction.clone(), Arc::clone(&alternatives));
+        self.expansions.insert(conjunction.clone(), Arc::clone(&alternatives));
         Ok(alternatives)
     }
 
-    /// Unfolds one alternative to its end; where it parts, its branches go to `open`.
-    fn advance(&self, mut unfolding: Unfolding, open: &mut Vec<Unfolding>) -> Option<Conjunction> {
-        while let Some((place, is_branch)) = unfolding.rest.pop() {
-            let node = self.node(place)?;
-            // A place that leads back to itself adds nothing.
-            if !unfolding.seen.insert(place) {
+    /// Expands one alternative completely; at a union, its branches are added to `queue` instead.
+    fn advance(&self, mut expansion: Expansion, queue: &mut Vec<Expansion>) -> Option<Conjunction> {
+        while let Some((node_id, is_branch)) = expansion.rest.pop() {
+            let node = self.node(node_id)?;
+            // A cycle adds no constraints.
+            if !expansion.seen.insert(node_id) {
                 continue;
             }
-            match node.verdict {
-                Verdict::False => return None,
-                // Each branch of `allOf` is walked, and one that is open goes everywhere.
-                Verdict::True if is_branch => unfolding.is_everything = true,
-                Verdict::True => unfolding.is_true = true,
-                Verdict::Own => {
-                    unfolding.places.insert(place);
+            match node.kind {
+                NodeKind::False => return None,
+                // Each branch of `allOf` is followed on its own, so a `true` branch follows
+                // everything.
+                NodeKind::True if is_branch => expansion.is_everything = true,
+                NodeKind::True => expansion.is_true = true,
+                NodeKind::Constraints => {
+                    expansion.node_ids.insert(node_id);
                 }
-                Verdict::Branches => {}
+                NodeKind::Branches => {}
             }
-            unfolding.rest.extend(node.all_of.iter().map(|branch| (*branch, true)));
-            unfolding.rest.extend(node.also.iter().map(|place| (*place, is_branch)));
+            expansion.rest.extend(node.all_of.iter().map(|branch| (*branch, true)));
+            expansion.rest.extend(node.merged.iter().map(|node_id| (*node_id, is_branch)));
             if !node.any_of.is_empty() {
-                open.extend(node.any_of.iter().map(|branch| unfolding.with((*branch, is_branch))));
+                queue.extend(node.any_of.iter().map(|branch| expansion.with((*branch, is_branch))));
                 return None;
             }
         }
-        if unfolding.is_everything {
+        if expansion.is_everything {
             return Some(Conjunction::new());
         }
-        let says_something = unfolding.is_true || !unfolding.places.is_empty();
-        says_something.then(|| unfolding.places.into_iter().collect())
+        let has_constraints = expansion.is_true || !expansion.node_ids.is_empty();
+        has_constraints.then(|| expansion.node_ids.into_iter().collect())
     }
 }
 
-enum Below {
-    Place(Place),
-    /// Says nothing, and excludes nothing.
-    Open,
-    /// Lists what it is about, and this is not among it.
-    Unmentioned,
+enum ChildSchema {
+    Node(NodeId),
+    /// No constraint: everything is followed.
+    Any,
+    /// The schema lists its children, and this one is not listed.
+    NotListed,
 }
 
 #[derive(Clone)]
-struct Unfolding {
-    /// Places to be looked at, and whether they are within a branch of `allOf`.
-    rest: Vec<(Place, bool)>,
-    places: BTreeSet<Place>,
-    seen: BTreeSet<Place>,
+struct Expansion {
+    /// Nodes to expand, and whether they are within a branch of `allOf`.
+    rest: Vec<(NodeId, bool)>,
+    node_ids: BTreeSet<NodeId>,
+    seen: BTreeSet<NodeId>,
     is_true: bool,
     is_everything: bool,
 }
 
-impl Unfolding {
+impl Expansion {
     fn new(conjunction: &Conjunction) -> Self {
-        // An empty conjunction stands for "everything".
+        // An empty conjunction follows everything.
         let is_true = conjunction.is_empty();
-        let rest = conjunction.iter().map(|place| (*place, false)).collect();
-        Self { rest, places: BTreeSet::new(), seen: BTreeSet::new(), is_true, is_everything: false }
+        let rest = conjunction.iter().map(|node_id| (*node_id, false)).collect();
+        Self { rest, node_ids: BTreeSet::new(), seen: BTreeSet::new(), is_true, is_everything: false }
     }
 
-    fn with(&self, branch: (Place, bool)) -> Self {
-        let mut unfolding = self.clone();
-        unfolding.rest.push(branch);
-        unfolding
+    fn with(&self, branch: (NodeId, bool)) -> Self {
+        let mut expansion = self.clone();
+        expansion.rest.push(branch);
+        expansion
     }
 }
 

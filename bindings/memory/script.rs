@@ -1,4 +1,4 @@
-//! The bindings: what scripts do with spaces.
+//! The handlers of the `memory.*` bindings.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::Handlers;
-use super::client::{Ask, ClientError, Mounted};
+use super::client::{ClientError, Request, SpaceIdentity};
 use super::codec::{Data, object};
 use super::peers::Peers;
 use crate::binding::{BindingError, Call, FunctionRef, add_effects_with_member, typed};
@@ -16,20 +16,21 @@ use crate::rpc::Kind;
 
 mod watch;
 
-/// How often an update is tried against others that write the same document.
-/// Each time one of them got through, so with fewer writers than this everybody does.
+/// Most attempts of an update whose document others write concurrently.
+/// At each conflict another writer succeeded, so with fewer writers than this all of them succeed.
 const UPDATE_ATTEMPTS_MAX: usize = 16;
 
-/// The handlers of the package, with what they share.
+/// State shared by the handlers.
 #[derive(Clone)]
-struct Scripts {
+struct ScriptBindings {
     peers: Arc<Peers>,
-    /// Numbers of watches in use: a session of a watch that ended serves the next one.
+    /// Numbers of watches in use. A free number is used again, and with it the session of its last
+    /// watch.
     watches: Arc<Mutex<BTreeSet<u64>>>,
 }
 
 #[derive(Deserialize, Clone)]
-struct Place {
+struct SpaceInput {
     space: String,
     peer: Option<String>,
 }
@@ -37,7 +38,7 @@ struct Place {
 #[derive(Deserialize)]
 struct ReadInput {
     #[serde(flatten)]
-    place: Place,
+    target: SpaceInput,
     id: String,
     #[serde(default)]
     path: Vec<String>,
@@ -46,7 +47,7 @@ struct ReadInput {
 #[derive(Deserialize)]
 struct QueryInput {
     #[serde(flatten)]
-    place: Place,
+    target: SpaceInput,
     roots: Value,
     #[serde(rename = "atSeq")]
     at_seq: Option<u64>,
@@ -55,7 +56,7 @@ struct QueryInput {
 #[derive(Deserialize)]
 struct TransactInput {
     #[serde(flatten)]
-    place: Place,
+    target: SpaceInput,
     operations: Value,
     #[serde(default)]
     reads: Vec<Value>,
@@ -64,7 +65,7 @@ struct TransactInput {
 #[derive(Deserialize)]
 struct SetInput {
     #[serde(flatten)]
-    place: Place,
+    target: SpaceInput,
     id: String,
     value: Value,
 }
@@ -72,7 +73,7 @@ struct SetInput {
 #[derive(Deserialize)]
 struct PatchInput {
     #[serde(flatten)]
-    place: Place,
+    target: SpaceInput,
     id: String,
     patches: Value,
 }
@@ -80,71 +81,75 @@ struct PatchInput {
 #[derive(Deserialize)]
 struct DeleteInput {
     #[serde(flatten)]
-    place: Place,
+    target: SpaceInput,
     id: String,
 }
 
 #[derive(Deserialize)]
 struct UpdateInput {
     #[serde(flatten)]
-    place: Place,
+    target: SpaceInput,
     id: String,
     #[serde(rename = "fn")]
     change: Value,
 }
 
-/// All handlers.
-pub(super) fn handlers(peers: Arc<Peers>) -> Handlers {
-    let scripts = Scripts { peers, watches: Arc::default() };
-    macro_rules! of {
+pub(super) fn build_handlers(peers: Arc<Peers>) -> Handlers {
+    let bindings = ScriptBindings { peers, watches: Arc::default() };
+    macro_rules! handler {
         ($method:ident) => {{
-            let scripts = scripts.clone();
+            let bindings = bindings.clone();
             let handler = typed(move |input, call| {
-                let scripts = scripts.clone();
-                async move { scripts.$method(input, call).await }
+                let bindings = bindings.clone();
+                async move { bindings.$method(input, call).await }
             });
-            // With a peer the call leaves this server, whatever it does there.
+            // A call with `peer` leaves this server.
             add_effects_with_member(handler, "peer", &["external"])
         }};
     }
     vec![
-        ("memory.open", of!(open)),
-        ("memory.read", of!(read)),
-        ("memory.query", of!(query)),
-        ("memory.transact", of!(transact)),
-        ("memory.set", of!(set)),
-        ("memory.patch", of!(patch)),
-        ("memory.delete", of!(delete)),
-        ("memory.update", of!(update)),
-        ("memory.watch", of!(watch)),
+        ("memory.open", handler!(open)),
+        ("memory.read", handler!(read)),
+        ("memory.query", handler!(query)),
+        ("memory.transact", handler!(transact)),
+        ("memory.set", handler!(set)),
+        ("memory.patch", handler!(patch)),
+        ("memory.delete", handler!(delete)),
+        ("memory.update", handler!(update)),
+        ("memory.watch", handler!(watch)),
     ]
 }
 
-impl Scripts {
-    fn mounted(&self, place: &Place, call: &Call) -> Result<Mounted, BindingError> {
-        self.peers.mounted(&place.space, place.peer.as_deref(), &call.session.principal.name).map_err(told)
+impl ScriptBindings {
+    fn resolve_space(&self, target: &SpaceInput, call: &Call) -> Result<SpaceIdentity, BindingError> {
+        self.peers
+            .resolve_space(&target.space, target.peer.as_deref(), &call.session.principal.name)
+            .map_err(to_binding_error)
     }
 
-    async fn open(self, place: Place, call: Call) -> Result<Value, BindingError> {
-        let at = self.mounted(&place, &call)?;
-        let identity = at.identity.did().to_owned();
-        let opened = self.peers.ask(place.peer.as_deref(), |reply_tx| Ask::Open { at, reply_tx }).await;
-        let opened = opened.map_err(told)?.to_plain();
+    async fn open(self, target: SpaceInput, call: Call) -> Result<Value, BindingError> {
+        let space = self.resolve_space(&target, &call)?;
+        let identity = space.identity.did().to_owned();
+        let response = self
+            .peers
+            .request(target.peer.as_deref(), |reply_tx| Request::Open { target: space, reply_tx })
+            .await;
+        let response = response.map_err(to_binding_error)?.to_plain();
         Ok(json!({
-            "space": place.space,
+            "space": target.space,
             "identity": identity,
-            "sessionId": opened["sessionId"],
-            "serverSeq": opened["serverSeq"],
+            "sessionId": response["sessionId"],
+            "serverSeq": response["serverSeq"],
         }))
     }
 
     async fn read(self, input: ReadInput, call: Call) -> Result<Value, BindingError> {
-        let found = self.found(&input.place, &call, &input.id).await?;
-        let mut value = found.document.as_ref().and_then(|document| document.get("value")).cloned();
+        let fetched = self.read_document(&input.target, &call, &input.id).await?;
+        let mut value = fetched.document.as_ref().and_then(|document| document.get("value")).cloned();
         for step in &input.path {
-            value = value.as_ref().and_then(|value| below(value, step)).cloned();
+            value = value.as_ref().and_then(|value| get_child(value, step)).cloned();
         }
-        let mut read = json!({"seq": found.seq, "exists": found.document.is_some()});
+        let mut read = json!({"seq": fetched.seq, "exists": fetched.document.is_some()});
         if let Some(value) = value {
             read["value"] = value.to_plain();
         }
@@ -156,75 +161,75 @@ impl Scripts {
         if let (Data::Map(members), Some(seq)) = (&mut query, input.at_seq) {
             members.insert("atSeq".to_owned(), seq.into());
         }
-        Ok(self.ask_query(&input.place, &call, query).await.map_err(told)?.to_plain())
+        Ok(self.run_query(&input.target, &call, query).await.map_err(to_binding_error)?.to_plain())
     }
 
     async fn transact(self, input: TransactInput, call: Call) -> Result<Value, BindingError> {
-        refuse_functions(&call)?;
+        reject_functions(&call)?;
         let reads = Data::List(input.reads.into_iter().map(Data::from_plain).collect());
-        let receipt = self.commit(&input.place, &call, Data::from_plain(input.operations), reads).await;
-        Ok(receipt.map_err(told)?.to_plain())
+        let receipt = self.commit(&input.target, &call, Data::from_plain(input.operations), reads).await;
+        Ok(receipt.map_err(to_binding_error)?.to_plain())
     }
 
     async fn set(self, input: SetInput, call: Call) -> Result<Value, BindingError> {
         let document = object([("value", Data::from_plain(input.value))]);
         let operation = object([("op", "set".into()), ("id", input.id.as_str().into()), ("value", document)]);
-        self.write(&input.place, &call, operation).await
+        self.write(&input.target, &call, operation).await
     }
 
     async fn patch(self, input: PatchInput, call: Call) -> Result<Value, BindingError> {
         let patches = Data::from_plain(input.patches);
         let operation =
             object([("op", "patch".into()), ("id", input.id.as_str().into()), ("patches", patches)]);
-        self.write(&input.place, &call, operation).await
+        self.write(&input.target, &call, operation).await
     }
 
     async fn delete(self, input: DeleteInput, call: Call) -> Result<Value, BindingError> {
         let operation = object([("op", "delete".into()), ("id", input.id.as_str().into())]);
-        self.write(&input.place, &call, operation).await
+        self.write(&input.target, &call, operation).await
     }
 
-    /// Writes without having read: it never conflicts.
-    async fn write(&self, place: &Place, call: &Call, operation: Data) -> Result<Value, BindingError> {
-        refuse_functions(call)?;
-        let receipt = self.commit(place, call, Data::List(vec![operation]), Data::List(Vec::new())).await;
-        let receipt = receipt.map_err(told)?;
+    /// Commits without reads, which cannot conflict.
+    async fn write(&self, target: &SpaceInput, call: &Call, operation: Data) -> Result<Value, BindingError> {
+        reject_functions(call)?;
+        let receipt = self.commit(target, call, Data::List(vec![operation]), Data::List(Vec::new())).await;
+        let receipt = receipt.map_err(to_binding_error)?;
         Ok(json!({"seq": receipt.get("seq").and_then(Data::as_u64)}))
     }
 
-    /// Reads, lets the script change it, commits; again if others were faster.
+    /// Reads, calls the script's function and commits; repeats this after a conflict.
     async fn update(self, input: UpdateInput, call: Call) -> Result<Value, BindingError> {
-        let change = function(&call, &input.change, "fn")?;
+        let change = expect_function(&call, &input.change, "fn")?;
         for _ in 0..UPDATE_ATTEMPTS_MAX {
-            let found = self.found(&input.place, &call, &input.id).await?;
+            let fetched = self.read_document(&input.target, &call, &input.id).await?;
             let before =
-                found.document.as_ref().and_then(|document| document.get("value")).map(Data::to_plain);
+                fetched.document.as_ref().and_then(|document| document.get("value")).map(Data::to_plain);
             let before = before.unwrap_or_else(undefined);
             let after = change.call(vec![before.clone()], call.depth).await?;
             if after == undefined() || after == before {
-                return Ok(json!({"seq": found.seq, "value": before}));
+                return Ok(json!({"seq": fetched.seq, "value": before}));
             }
-            match self.replace_value(&input, &call, &found, &after).await {
+            match self.replace_value(&input, &call, &fetched, &after).await {
                 Ok(receipt) => {
                     let seq = receipt.get("seq").and_then(Data::as_u64);
                     return Ok(json!({"seq": seq, "value": after}));
                 }
                 Err(error) if error.name == "ConflictError" => {}
-                Err(error) => return Err(told(error)),
+                Err(error) => return Err(to_binding_error(error)),
             }
         }
-        Err(told(ClientError::new(
+        Err(to_binding_error(ClientError::new(
             "ConflictError",
-            format!("others were faster {UPDATE_ATTEMPTS_MAX} times"),
+            format!("update still conflicts after {UPDATE_ATTEMPTS_MAX} attempts"),
         )))
     }
 
-    /// Only the value is replaced: what else the document has stays.
+    /// Replaces the value and keeps the other members of the document.
     async fn replace_value(
         &self,
         input: &UpdateInput,
         call: &Call,
-        found: &Found,
+        fetched: &FetchedDocument,
         value: &Value,
     ) -> Result<Data, ClientError> {
         let id = || Data::from(input.id.as_str());
@@ -233,36 +238,47 @@ impl Scripts {
         let operation =
             object([("op", "patch".into()), ("id", id()), ("patches", Data::List(vec![replace]))]);
         let path = Data::List(vec!["value".into()]);
-        let read = object([("id", id()), ("path", path), ("seq", found.seq.into())]);
-        self.commit(&input.place, call, Data::List(vec![operation]), Data::List(vec![read])).await
+        let read = object([("id", id()), ("path", path), ("seq", fetched.seq.into())]);
+        self.commit(&input.target, call, Data::List(vec![operation]), Data::List(vec![read])).await
     }
 
-    async fn ask_query(&self, place: &Place, call: &Call, query: Data) -> Result<Data, ClientError> {
-        let at = self.peers.mounted(&place.space, place.peer.as_deref(), &call.session.principal.name)?;
-        self.peers.ask(place.peer.as_deref(), |reply_tx| Ask::Query { at, query, reply_tx }).await
+    async fn run_query(&self, target: &SpaceInput, call: &Call, query: Data) -> Result<Data, ClientError> {
+        let space =
+            self.peers.resolve_space(&target.space, target.peer.as_deref(), &call.session.principal.name)?;
+        self.peers
+            .request(target.peer.as_deref(), |reply_tx| Request::Query { target: space, query, reply_tx })
+            .await
     }
 
     async fn commit(
         &self,
-        place: &Place,
+        target: &SpaceInput,
         call: &Call,
         operations: Data,
         confirmed: Data,
     ) -> Result<Data, ClientError> {
-        let at = self.peers.mounted(&place.space, place.peer.as_deref(), &call.session.principal.name)?;
+        let space =
+            self.peers.resolve_space(&target.space, target.peer.as_deref(), &call.session.principal.name)?;
         let reads = object([("confirmed", confirmed), ("pending", Data::List(Vec::new()))]);
         let commit = object([("reads", reads), ("operations", operations)]);
-        self.peers.ask(place.peer.as_deref(), |reply_tx| Ask::Transact { at, commit, reply_tx }).await
+        self.peers
+            .request(target.peer.as_deref(), |reply_tx| Request::Transact { target: space, commit, reply_tx })
+            .await
     }
 
-    async fn found(&self, place: &Place, call: &Call, id: &str) -> Result<Found, BindingError> {
+    async fn read_document(
+        &self,
+        target: &SpaceInput,
+        call: &Call,
+        id: &str,
+    ) -> Result<FetchedDocument, BindingError> {
         let selector = object([("path", Data::List(Vec::new())), ("schema", Data::Bool(false))]);
         let root = object([("id", id.into()), ("selector", selector)]);
         let query = object([("roots", Data::List(vec![root]))]);
-        let answer = self.ask_query(place, call, query).await.map_err(told)?;
-        let entities = answer.get("entities").and_then(Data::as_list).unwrap_or_default();
+        let response = self.run_query(target, call, query).await.map_err(to_binding_error)?;
+        let entities = response.get("entities").and_then(Data::as_list).unwrap_or_default();
         let entity = entities.iter().find(|entity| entity.get("id").and_then(Data::as_str) == Some(id));
-        Ok(Found {
+        Ok(FetchedDocument {
             seq: entity.and_then(|entity| entity.get("seq")).and_then(Data::as_u64).unwrap_or(0),
             document: entity
                 .and_then(|entity| entity.get("document"))
@@ -272,8 +288,7 @@ impl Scripts {
     }
 }
 
-/// A document, if there is one.
-struct Found {
+struct FetchedDocument {
     seq: u64,
     document: Option<Data>,
 }
@@ -282,28 +297,28 @@ fn undefined() -> Value {
     json!({"$undefined": true})
 }
 
-fn below<'a>(value: &'a Data, step: &str) -> Option<&'a Data> {
+fn get_child<'a>(value: &'a Data, step: &str) -> Option<&'a Data> {
     match value {
-        Data::List(items) => items.get(super::path::index_of(step)?),
+        Data::List(items) => items.get(super::path::parse_index(step)?),
         Data::Map(_) => value.get(step),
         Data::Null | Data::Bool(_) | Data::Number(_) | Data::Text(_) | Data::Tag(..) => None,
     }
 }
 
-fn function(call: &Call, place: &Value, name: &str) -> Result<FunctionRef, BindingError> {
-    let missing = || BindingError::of_kind(Kind::InvalidInput, format!("expected a function as {name}"));
-    call.function(place).ok_or_else(missing)
+fn expect_function(call: &Call, value: &Value, name: &str) -> Result<FunctionRef, BindingError> {
+    let missing = || BindingError::of_kind(Kind::InvalidInput, format!("{name}: expected a function"));
+    call.function(value).ok_or_else(missing)
 }
 
-fn refuse_functions(call: &Call) -> Result<(), BindingError> {
+fn reject_functions(call: &Call) -> Result<(), BindingError> {
     if call.functions.is_empty() {
         return Ok(());
     }
-    Err(BindingError::of_kind(Kind::InvalidInput, "a function cannot be stored"))
+    Err(BindingError::of_kind(Kind::InvalidInput, "functions cannot be stored"))
 }
 
-/// A server's refusal as a script sees it: by its name.
-fn told(error: ClientError) -> BindingError {
+/// The protocol's error name becomes the kind of the script's error.
+fn to_binding_error(error: ClientError) -> BindingError {
     let data = json!({"kind": error.name, "retryAfterSeq": error.retry_after_seq});
     BindingError::new(error.message).data(data)
 }

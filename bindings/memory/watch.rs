@@ -1,36 +1,35 @@
-//! What a session wants to be kept up to date with, and what it has been told of that.
+//! The watches of a session, the documents they reach, and the versions that the client has.
 //!
-//! Nothing is forgotten while the watches stay: a document that is no longer reached is still told of, as the client
-//! still has it. Documents themselves are not kept here, only their numbers.
+//! A document that the watches no longer reach is still tracked until they are replaced, as the
+//! client still has it. Only the versions of documents are kept here, not their contents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::codec::Data;
 use super::names::{Entity, ID_BYTES_MAX};
-use super::traverse::{Documents, Graph, State, TraverseError};
+use super::traverse::{DocumentSource, DocumentState, Graph, TraverseError};
 use super::wire::{Query, Root, Sync, WATCHES_MAX, WireError};
 
-/// The version of a document that a session was told.
+/// The version of a document that was last sent to the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Sent {
+struct SentVersion {
     seq: u64,
     is_deleted: bool,
 }
 
-/// The watches of a session and what came of them.
 #[derive(Debug, Default)]
-pub(super) struct Interest {
-    /// By id: the definition in its canonical form, and its roots.
+pub(super) struct WatchSet {
+    /// By id: the definition in canonical form, and its roots.
     watches: BTreeMap<String, (String, Vec<Root>)>,
     graph: Graph,
-    sent: BTreeMap<Entity, Sent>,
+    sent: BTreeMap<Entity, SentVersion>,
 }
 
-/// Whether a version of a document came from the session itself.
-pub(super) type IsOwn<'a> = &'a dyn Fn(&Entity, u64) -> bool;
+/// Whether the session itself wrote a version of a document.
+pub(super) type IsOwnWrite<'a> = &'a dyn Fn(&Entity, u64) -> bool;
 
-impl Interest {
-    /// The documents whose changes matter.
+impl WatchSet {
+    /// The documents whose changes are sent.
     pub(super) fn tracked(&self) -> impl Iterator<Item = &Entity> {
         self.graph.tracked().keys()
     }
@@ -39,13 +38,13 @@ impl Interest {
         self.graph.tracked().contains_key(entity)
     }
 
-    /// The documents that came to matter since the last time this was asked.
-    pub(super) fn take_new(&mut self) -> Vec<Entity> {
-        self.graph.take_new()
+    /// The documents that became tracked since the last call.
+    pub(super) fn take_added(&mut self) -> Vec<Entity> {
+        self.graph.take_added()
     }
 
-    /// Replaces all watches. The sync has every document that they reach.
-    pub(super) fn set<D: Documents>(
+    /// Replaces all watches. The sync contains every document that they reach.
+    pub(super) fn set<D: DocumentSource>(
         &mut self,
         space: &str,
         documents: &mut D,
@@ -53,19 +52,20 @@ impl Interest {
     ) -> Result<Sync, WireError> {
         let mut next = Self::default();
         for watch in watches {
-            let (id, definition, roots) = read_watch(watch)?;
+            let (id, definition, roots) = parse_watch(watch)?;
             next.watches.insert(id, (definition, roots));
         }
         next.evaluate(space, documents)?;
         let all: BTreeSet<Entity> = next.tracked().cloned().collect();
-        let upserts = next.news(documents, all, &|_, _| false).map_err(query_error)?.upserts;
+        let upserts = next.collect_changes(documents, all, &|_, _| false).map_err(to_wire_error)?.upserts;
         let removes = self.sent.keys().filter(|entity| !next.sent.contains_key(*entity)).cloned().collect();
         *self = next;
         Ok(Sync { upserts, removes, ..Sync::default() })
     }
 
-    /// Adds watches. The sync has the documents that the session was not told in their present version.
-    pub(super) fn add<D: Documents>(
+    /// Adds watches. The sync contains the documents whose current version the client does not
+    /// have.
+    pub(super) fn add<D: DocumentSource>(
         &mut self,
         space: &str,
         documents: &mut D,
@@ -73,12 +73,12 @@ impl Interest {
     ) -> Result<Sync, WireError> {
         let mut added = BTreeMap::new();
         for watch in watches {
-            let (id, definition, roots) = read_watch(watch)?;
+            let (id, definition, roots) = parse_watch(watch)?;
             let known = self.watches.get(&id).or_else(|| added.get(&id)).map(|(known, _)| known);
             match known {
                 Some(known) if *known == definition => {}
                 Some(_) => {
-                    let message = format!("watch {id} exists with another definition");
+                    let message = format!("watch {id:?} already exists with another definition");
                     return Err(WireError::new("ProtocolError", message));
                 }
                 None => {
@@ -89,16 +89,17 @@ impl Interest {
         if self.watches.len() + added.len() > WATCHES_MAX {
             return Err(WireError::new(
                 "ProtocolError",
-                format!("a session has at most {WATCHES_MAX} watches"),
+                format!("watches: expected at most {WATCHES_MAX} per session"),
             ));
         }
-        match self.reach(space, documents, added.values().flat_map(|(_, roots)| roots)) {
+        match self.add_roots(space, documents, added.values().flat_map(|(_, roots)| roots)) {
             Ok(reached) => {
                 self.watches.extend(added);
-                self.news(documents, reached, &|_, _| false).map_err(query_error)
+                self.collect_changes(documents, reached, &|_, _| false).map_err(to_wire_error)
             }
             Err(error) => {
-                // Half of it may have been walked. What was watched before is walked again, which it once could be.
+                // The traversal may be incomplete, so the graph is rebuilt from the previous
+                // watches, which succeeded before.
                 self.graph = Graph::default();
                 self.evaluate(space, documents)?;
                 Err(error)
@@ -106,41 +107,41 @@ impl Interest {
         }
     }
 
-    /// Walks changed documents again and tells what is new, except what the session wrote itself.
-    pub(super) fn refresh<D: Documents>(
+    /// Walks changed documents again and returns the changes, except those that the session wrote.
+    pub(super) fn refresh<D: DocumentSource>(
         &mut self,
         space: &str,
         documents: &mut D,
         changed: BTreeSet<Entity>,
-        is_own: IsOwn<'_>,
+        is_own_write: IsOwnWrite<'_>,
     ) -> Result<Sync, TraverseError> {
         let reached = self.graph.refresh(space, documents, changed)?;
-        self.news(documents, reached, is_own)
+        self.collect_changes(documents, reached, is_own_write)
     }
 
-    fn evaluate<D: Documents>(&mut self, space: &str, documents: &mut D) -> Result<(), WireError> {
+    fn evaluate<D: DocumentSource>(&mut self, space: &str, documents: &mut D) -> Result<(), WireError> {
         let watches = std::mem::take(&mut self.watches);
-        let evaluated = self.reach(space, documents, watches.values().flat_map(|(_, roots)| roots));
+        let evaluated = self.add_roots(space, documents, watches.values().flat_map(|(_, roots)| roots));
         self.watches = watches;
         evaluated.map(drop)
     }
 
-    fn reach<'a, D: Documents>(
+    fn add_roots<'a, D: DocumentSource>(
         &mut self,
         space: &str,
         documents: &mut D,
         roots: impl Iterator<Item = &'a Root>,
     ) -> Result<BTreeSet<Entity>, WireError> {
         let roots = roots.map(|root| (&root.entity, &root.path, root.schema.as_ref()));
-        self.graph.add_roots(space, documents, roots).map_err(query_error)
+        self.graph.add_roots(space, documents, roots).map_err(to_wire_error)
     }
 
-    /// Notes the present version of documents, and tells those that changed.
-    fn news<D: Documents>(
+    /// Records the current versions of documents and returns those that changed.
+    fn collect_changes<D: DocumentSource>(
         &mut self,
         documents: &mut D,
         candidates: BTreeSet<Entity>,
-        is_own: IsOwn<'_>,
+        is_own_write: IsOwnWrite<'_>,
     ) -> Result<Sync, TraverseError> {
         let mut sync = Sync::default();
         for entity in candidates {
@@ -150,9 +151,9 @@ impl Interest {
             if state.document.is_none() && !is_root && !was_sent {
                 continue;
             }
-            let sent = Sent { seq: state.seq, is_deleted: state.document.is_none() };
+            let sent = SentVersion { seq: state.seq, is_deleted: state.document.is_none() };
             let before = self.sent.insert(entity.clone(), sent);
-            if before != Some(sent) && !is_own(&entity, state.seq) {
+            if before != Some(sent) && !is_own_write(&entity, state.seq) {
                 sync.upserts.push((entity, state));
             }
         }
@@ -160,18 +161,18 @@ impl Interest {
     }
 }
 
-/// The documents that a query finds, once.
-pub(super) fn query<D: Documents>(
+/// The documents that a query reaches.
+pub(super) fn run_query<D: DocumentSource>(
     space: &str,
     documents: &mut D,
     query: &Query,
-) -> Result<Vec<(Entity, State)>, WireError> {
+) -> Result<Vec<(Entity, DocumentState)>, WireError> {
     let mut graph = Graph::default();
     let roots = query.roots.iter().map(|root| (&root.entity, &root.path, root.schema.as_ref()));
-    graph.add_roots(space, documents, roots).map_err(query_error)?;
+    graph.add_roots(space, documents, roots).map_err(to_wire_error)?;
     let mut found = Vec::new();
     for (entity, tracked) in graph.tracked() {
-        let state = documents.load(entity).map_err(query_error)?;
+        let state = documents.load(entity).map_err(to_wire_error)?;
         if tracked.is_root || state.document.is_some() {
             found.push((entity.clone(), state));
         }
@@ -179,24 +180,27 @@ pub(super) fn query<D: Documents>(
     Ok(found)
 }
 
-fn query_error(error: TraverseError) -> WireError {
+fn to_wire_error(error: TraverseError) -> WireError {
     let name = match error {
-        TraverseError::NoPrincipal(_) => "ProtocolError",
+        TraverseError::PrincipalRequired(_) => "ProtocolError",
         TraverseError::Schema(_)
-        | TraverseError::TooLong
-        | TraverseError::TooWide
+        | TraverseError::TooManySteps
+        | TraverseError::TooManyDocuments
         | TraverseError::Store(_) => "QueryError",
     };
     WireError::new(name, error.to_string())
 }
 
-fn read_watch(data: &Data) -> Result<(String, String, Vec<Root>), WireError> {
-    let malformed = || WireError::new("ProtocolError", "malformed watch");
+fn parse_watch(data: &Data) -> Result<(String, String, Vec<Root>), WireError> {
+    let invalid = |field: &str, expected: &str| {
+        WireError::new("ProtocolError", format!("watch.{field}: expected {expected}"))
+    };
     let id = data.get("id").and_then(Data::as_str).filter(|id| id.len() <= ID_BYTES_MAX);
-    let id = id.ok_or_else(malformed)?.to_owned();
+    let id =
+        id.ok_or_else(|| invalid("id", &format!("a string of at most {ID_BYTES_MAX} bytes")))?.to_owned();
     if !matches!(data.get("kind").and_then(Data::as_str), Some("graph" | "query")) {
-        return Err(malformed());
+        return Err(invalid("kind", "\"graph\" or \"query\""));
     }
-    let query = Query::read(data.get("query").ok_or_else(malformed)?)?;
-    Ok((id, data.to_stored(), query.roots))
+    let query = Query::parse(data.get("query").ok_or_else(|| invalid("query", "an object"))?)?;
+    Ok((id, data.to_canonical_json(), query.roots))
 }

@@ -1,29 +1,28 @@
-//! The messages, both ways: loose data in, typed requests out; typed answers in, data out.
+//! Messages on the wire: parses requests of clients, and builds responses and events.
 
 use super::codec::{Data, object};
-use super::commit::{entity, path};
+use super::commit::{parse_entity, parse_path};
 use super::names::{Entity, ID_BYTES_MAX, Scope};
 use super::path::Path;
-use super::store::{Applied, Revision};
-use super::traverse::State;
+use super::store::{CommitReceipt, Revision};
+use super::traverse::DocumentState;
 
-/// The two names that the protocol has gone by.
+/// The current and the former name of the protocol.
 pub(super) const PROTOCOLS: [&str; 2] = ["memory", "memory/v2"];
 
 /// Most watches of one request, and of one session.
 pub(super) const WATCHES_MAX: usize = 10_000;
 
-/// What a client sends.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ClientMessage {
     Hello { protocol: String, flags: Flags },
     Request(Request),
 }
 
-/// What a client can do, as far as both sides must agree on it.
+/// The features on which client and server must agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flags {
-    /// Of the oldest clients, which want both echoed.
+    /// Sent by the oldest clients, which expect both echoed.
     Rich { storable_values: bool, unified_encoding: bool },
     /// Whether links and references are tagged values.
     ModernCells(bool),
@@ -33,16 +32,16 @@ pub(super) enum Flags {
 pub(super) struct Request {
     pub(super) id: String,
     pub(super) space: String,
-    pub(super) body: Body,
+    pub(super) body: RequestBody,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Body {
+pub(super) enum RequestBody {
     Open { session: Data, invocation: Option<Data>, authorization: Option<Data> },
     InSession { session_id: String, command: Command },
 }
 
-/// What a session is asked to do.
+/// A request within a session.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Command {
     Transact { commit: Data },
@@ -53,7 +52,7 @@ pub(super) enum Command {
     SchedulerSnapshots,
 }
 
-/// A failure as the peer sees it.
+/// An error in a response.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct WireError {
     pub(super) name: &'static str,
@@ -80,34 +79,34 @@ impl WireError {
     }
 }
 
-/// Reads a message; `None` if it is none.
-pub(super) fn read(data: &Data) -> Option<ClientMessage> {
+/// `None` if the message is invalid.
+pub(super) fn parse_message(data: &Data) -> Option<ClientMessage> {
     let kind = data.get("type")?.as_str()?;
     if kind == "hello" {
         let protocol = data.get("protocol")?.as_str()?.to_owned();
-        return Some(ClientMessage::Hello { protocol, flags: Flags::read(data.get("flags")?)? });
+        return Some(ClientMessage::Hello { protocol, flags: Flags::parse(data.get("flags")?)? });
     }
     let body = match kind {
-        "session.open" => Body::Open {
+        "session.open" => RequestBody::Open {
             session: data.get("session").filter(|session| session.as_map().is_some())?.clone(),
             invocation: data.get("invocation").cloned(),
             authorization: data.get("authorization").cloned(),
         },
-        _ => Body::InSession {
-            session_id: identifier(data.get("sessionId")?)?,
-            command: Command::read(kind, data)?,
+        _ => RequestBody::InSession {
+            session_id: parse_id(data.get("sessionId")?)?,
+            command: Command::parse(kind, data)?,
         },
     };
     let space = data.get("space")?.as_str()?.to_owned();
-    Some(ClientMessage::Request(Request { id: identifier(data.get("requestId")?)?, space, body }))
+    Some(ClientMessage::Request(Request { id: parse_id(data.get("requestId")?)?, space, body }))
 }
 
-fn identifier(data: &Data) -> Option<String> {
+fn parse_id(data: &Data) -> Option<String> {
     data.as_str().filter(|text| text.len() <= ID_BYTES_MAX).map(str::to_owned)
 }
 
 impl Command {
-    fn read(kind: &str, data: &Data) -> Option<Self> {
+    fn parse(kind: &str, data: &Data) -> Option<Self> {
         let is_object = |data: &&Data| data.as_map().is_some();
         let watches = || {
             let watches = data.get("watches")?.as_list()?;
@@ -130,8 +129,8 @@ impl Command {
 }
 
 impl Flags {
-    /// Flags that we know are booleans or absent; others may be anything.
-    fn read(data: &Data) -> Option<Self> {
+    /// Known flags must be booleans or absent; unknown ones are ignored.
+    fn parse(data: &Data) -> Option<Self> {
         data.as_map()?;
         for known in [
             "persistentSchedulerState",
@@ -141,10 +140,10 @@ impl Flags {
             "pendingReadStacks",
             "verdictCatchUpMarkers",
         ] {
-            flag(data, known)?;
+            parse_flag(data, known)?;
         }
-        match (flag(data, "richStorableValues")?, flag(data, "unifiedJsonEncoding")?) {
-            (None, None) => Some(Self::ModernCells(flag(data, "modernCellRep")?.unwrap_or(false))),
+        match (parse_flag(data, "richStorableValues")?, parse_flag(data, "unifiedJsonEncoding")?) {
+            (None, None) => Some(Self::ModernCells(parse_flag(data, "modernCellRep")?.unwrap_or(false))),
             (rich, unified) => Some(Self::Rich {
                 storable_values: rich.unwrap_or(false),
                 unified_encoding: unified.unwrap_or(false),
@@ -169,14 +168,14 @@ impl Flags {
     }
 }
 
-fn flag(data: &Data, name: &str) -> Option<Option<bool>> {
+fn parse_flag(data: &Data, name: &str) -> Option<Option<bool>> {
     match data.get(name) {
         None => Some(None),
         Some(value) => value.as_bool().map(Some),
     }
 }
 
-/// A root of a query, and what of it is wanted.
+/// A document from which a query starts, with its selector.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Root {
     pub(super) entity: Entity,
@@ -184,7 +183,6 @@ pub(super) struct Root {
     pub(super) schema: Option<Data>,
 }
 
-/// What a query asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Query {
     pub(super) roots: Vec<Root>,
@@ -192,27 +190,32 @@ pub(super) struct Query {
 }
 
 impl Query {
-    pub(super) fn read(data: &Data) -> Result<Self, WireError> {
-        let malformed = |what: &str| WireError::new("QueryError", format!("malformed query: {what}"));
-        let roots = data.get("roots").and_then(Data::as_list).ok_or_else(|| malformed("roots"))?;
+    pub(super) fn parse(data: &Data) -> Result<Self, WireError> {
+        let invalid = |problem: &str| WireError::new("QueryError", format!("query.{problem}"));
+        let roots = data.get("roots").and_then(Data::as_list);
+        let roots = roots.ok_or_else(|| invalid("roots: expected a list"))?;
         match data.get("branch").map(Data::as_str) {
             None | Some(Some("")) => {}
-            Some(_) => return Err(WireError::new("QueryError", "unknown branch")),
+            Some(_) => return Err(invalid("branch: unknown branch")),
         }
         let at_seq = match data.get("atSeq") {
             None => None,
-            Some(seq) => Some(seq.as_u64().ok_or_else(|| malformed("atSeq"))?),
+            Some(seq) => {
+                Some(seq.as_u64().ok_or_else(|| invalid("atSeq: expected an integer of at least 0"))?)
+            }
         };
-        let roots = roots.iter().map(|root| Root::read(root).ok_or_else(|| malformed("root")));
+        let roots = roots.iter().enumerate().map(|(index, root)| {
+            Root::parse(root).ok_or_else(|| invalid(&format!("roots[{index}]: invalid root")))
+        });
         Ok(Self { roots: roots.collect::<Result<_, _>>()?, at_seq })
     }
 }
 
 impl Root {
-    fn read(data: &Data) -> Option<Self> {
+    fn parse(data: &Data) -> Option<Self> {
         let selector = data.get("selector").filter(|selector| selector.as_map().is_some())?;
-        let path = selector.get("path").map_or(Some(Path::new()), path)?;
-        Some(Self { entity: entity(data)?, path, schema: selector.get("schema").cloned() })
+        let path = selector.get("path").map_or(Some(Path::new()), parse_path)?;
+        Some(Self { entity: parse_entity(data)?, path, schema: selector.get("schema").cloned() })
     }
 }
 
@@ -225,7 +228,7 @@ pub(super) fn hello_ok(protocol: &str, flags: Flags, session_open: Data) -> Data
     ])
 }
 
-/// What the next opening is to be signed with.
+/// The audience and the challenge for the next `session.open`.
 pub(super) fn session_open_metadata(audience: &str, challenge: &str, expires_at: u64) -> Data {
     let challenge = object([("value", challenge.into()), ("expiresAt", expires_at.into())]);
     object([("audience", audience.into()), ("challenge", challenge)])
@@ -239,11 +242,11 @@ pub(super) fn response(request_id: &str, result: Result<Data, WireError>) -> Dat
     object([("type", "response".into()), ("requestId", request_id.into()), (key, value)])
 }
 
-pub(super) fn unreadable() -> Data {
+pub(super) fn invalid_message() -> Data {
     response("invalid", Err(WireError::new("InvalidMessageError", "Unable to parse memory message")))
 }
 
-pub(super) fn effect(space: &str, session_id: &str, sync: Data) -> Data {
+pub(super) fn session_effect(space: &str, session_id: &str, sync: Data) -> Data {
     object([
         ("type", "session/effect".into()),
         ("space", space.into()),
@@ -252,7 +255,7 @@ pub(super) fn effect(space: &str, session_id: &str, sync: Data) -> Data {
     ])
 }
 
-pub(super) fn revoked(space: &str, session_id: &str, reason: &'static str) -> Data {
+pub(super) fn session_revoked(space: &str, session_id: &str, reason: &'static str) -> Data {
     object([
         ("type", "session/revoked".into()),
         ("space", space.into()),
@@ -261,12 +264,12 @@ pub(super) fn revoked(space: &str, session_id: &str, reason: &'static str) -> Da
     ])
 }
 
-/// What a session is brought up to date with.
+/// The changes between two commits, as sent to a session.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Sync {
     pub(super) from_seq: u64,
     pub(super) to_seq: u64,
-    pub(super) upserts: Vec<(Entity, State)>,
+    pub(super) upserts: Vec<(Entity, DocumentState)>,
     pub(super) removes: Vec<Entity>,
     pub(super) caught_up_local_seq: Option<u64>,
 }
@@ -281,8 +284,8 @@ impl Sync {
             ("type", "sync".into()),
             ("fromSeq", self.from_seq.into()),
             ("toSeq", self.to_seq.into()),
-            ("upserts", Data::List(self.upserts.iter().map(upsert).collect())),
-            ("removes", Data::List(self.removes.iter().map(named).collect())),
+            ("upserts", Data::List(self.upserts.iter().map(upsert_data).collect())),
+            ("removes", Data::List(self.removes.iter().map(entity_fields).collect())),
         ]);
         if let (Data::Map(members), Some(local_seq)) = (&mut sync, self.caught_up_local_seq) {
             members.insert("caughtUpLocalSeq".to_owned(), local_seq.into());
@@ -291,12 +294,12 @@ impl Sync {
     }
 }
 
-fn named(entity: &Entity) -> Data {
+fn entity_fields(entity: &Entity) -> Data {
     object([("branch", "".into()), ("id", entity.id.as_str().into()), ("scope", entity.scope.name().into())])
 }
 
-fn upsert((entity, state): &(Entity, State)) -> Data {
-    let mut upsert = named(entity);
+fn upsert_data((entity, state): &(Entity, DocumentState)) -> Data {
+    let mut upsert = entity_fields(entity);
     if let Data::Map(members) = &mut upsert {
         members.insert("seq".to_owned(), state.seq.into());
         match &state.document {
@@ -307,8 +310,8 @@ fn upsert((entity, state): &(Entity, State)) -> Data {
     upsert
 }
 
-/// A document in the answer to a query.
-pub(super) fn snapshot(entity: &Entity, state: &State) -> Data {
+/// A document in the response to a query.
+pub(super) fn entity_snapshot(entity: &Entity, state: &DocumentState) -> Data {
     let document = state.document.as_ref().map_or(Data::Null, |document| Data::clone(document));
     let mut snapshot = object([
         ("branch", "".into()),
@@ -322,10 +325,10 @@ pub(super) fn snapshot(entity: &Entity, state: &State) -> Data {
     snapshot
 }
 
-/// The receipt of a commit.
-pub(super) fn receipt(applied: &Applied) -> Data {
-    let revisions = applied.revisions.iter().map(|revision| revision_data(revision, applied.seq)).collect();
-    object([("seq", applied.seq.into()), ("branch", "".into()), ("revisions", Data::List(revisions))])
+/// The response to `transact`.
+pub(super) fn receipt_data(receipt: &CommitReceipt) -> Data {
+    let revisions = receipt.revisions.iter().map(|revision| revision_data(revision, receipt.seq)).collect();
+    object([("seq", receipt.seq.into()), ("branch", "".into()), ("revisions", Data::List(revisions))])
 }
 
 fn revision_data(revision: &Revision, seq: u64) -> Data {

@@ -1,4 +1,4 @@
-//! The orders of the protocol's worked example: the smallest complete package.
+//! The orders of the worked example in the protocol's documentation: the smallest complete package.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ struct Item {
     price: f64,
 }
 
-/// Makes the package.
+/// Opens the package.
 pub async fn open(context: PackageContext) -> Result<PackageInstance, String> {
     Ok(context.bind(handlers()).into())
 }
@@ -62,7 +62,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[tokio::test]
-    async fn the_order_of_the_worked_example_is_there_and_others_are_null() {
+    async fn get_order_returns_known_order_and_null_otherwise() {
         let orders = handlers();
         let order = run(&orders, "getOrder", json!({"id": "o_001"}), "ada").await.unwrap();
         assert_eq!(order["total"], json!(142.5));
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn the_declaration_is_that_of_the_worked_example_with_its_definitions() {
+    fn declaration_matches_the_worked_example() {
         let file: Value = serde_json::from_str(include_str!("declaration.json")).unwrap();
         let mut declared = file["bindings"][0].clone();
         let definitions = declared["output"].as_object_mut().unwrap().remove("$defs").unwrap();

@@ -6,7 +6,7 @@
 
 await holon.serve({ method: "ui.v1.UI/Language", handler: () => ({ language: "fr" }) });
 
-// The link dials when the server starts; a call while it is down fails at once with code 14.
+// The link dials when the server starts; a call while it is down fails immediately with code 14.
 while ((await holon.peers())[0].state !== "up") await new Promise((resolve) => setTimeout(resolve, 10));
 
 await holon.call({ peer: "greeter", method: "greeter.v1.Greeter/Hello", payload: { name: "Ada" } });

@@ -50,7 +50,7 @@ if (process.argv.includes('--check')) {
   });
   if (stale.length > 0) {
     console.error(
-      `js/console/dist is not what the sources give: ${stale.map(([name]) => name).join(', ')}. Run \`npm run build\` in js/console.`,
+      `js/console/dist is not what the sources build to: ${stale.map(([name]) => name).join(', ')}. Run \`npm run build\` in js/console.`,
     );
     process.exit(1);
   }

@@ -80,7 +80,7 @@ exports.setBindings = (segments) => {
   for (let i = 0; i < wanted.length; i++) (slots[wanted[i]] ?? defineSlot(wanted[i])).node = tree[wanted[i]];
 };
 
-// Called when an object that nobody has touched has one of these.
+// Called when an unmodified object appears to have one of these.
 const ObjectPrototype = Object.prototype;
 const ReflectDeleteProperty = Reflect.deleteProperty;
 exports.cleanObjectPrototype = () => {
@@ -88,7 +88,8 @@ exports.cleanObjectPrototype = () => {
   if (ObjectHasOwn(ObjectPrototype, "then")) ReflectDeleteProperty(ObjectPrototype, "then");
 };
 
-// A name that is a binding no more keeps what a script gave it, like any other global. Gives whether there is one.
+// A name that is no longer a binding keeps what a script assigned to it, like any other global. Returns whether there
+// is one.
 exports.dropShadows = () => {
   const kept = newList();
   for (let i = 0; i < shadows.length; i++) {
@@ -103,8 +104,8 @@ exports.dropShadows = () => {
   return kept.length > 0;
 };
 
-// A function of the peer. The same reference gives the same function; the host counts how often it was received, and
-// releases all of it when the function is collected.
+// A function of the peer. The same reference always yields the same function; the host counts how often it was received,
+// and releases all receipts together when the function is collected.
 const imported = new Map();
 const released = new FinalizationRegistry((id) => {
   const weak = MapGet(imported, id);
@@ -132,7 +133,7 @@ exports.forgetImports = () => MapClear(imported);
 exports.importCount = () => MapSize(imported);
 
 // What `await someBinding()` throws: the peer's message, code and data; `name` is the kind. Which errors are such is
-// remembered, so that one that is not caught is told from one that a script made to look like it.
+// remembered, so that an uncaught one is distinguished from one that a script made to look like it.
 core.bindingErrors = new WeakSet();
 exports.makeBindingError = (name, message, code, data, stack) => {
   const error = new Error(message);
@@ -179,6 +180,6 @@ exports.identify = (fn) => {
   return identityCount;
 };
 
-// What an eval or a called function gives, as a promise of `{value}`: QuickJS wraps an eval's value the same way, so
-// that a promise inside is awaited by whoever looks.
+// The result of an eval or a called function, as a promise of `{value}`: QuickJS wraps an eval's value the same way, so
+// that a promise inside is awaited by the reader.
 exports.settle = async (value) => ({ __proto__: null, value: await value });

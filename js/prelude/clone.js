@@ -1,5 +1,5 @@
 // structuredClone: the HTML algorithm for the types a session has. Transferred buffers are copied and then
-// detached, which a script cannot tell from a move.
+// detached, which a script cannot distinguish from a move.
 
 // Taken from the core.
 const {

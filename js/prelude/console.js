@@ -2,7 +2,7 @@
 
 // Deepest `console.group` indentation, so that a runaway loop of groups cannot grow every later line.
 const GROUP_LEVELS_MAX = 50;
-// Labels of counters and timers kept at once.
+// Labels of counters and timers kept at the same time.
 const CONSOLE_LABELS_MAX = 1_000;
 
 const consoleCounts = new Map();

@@ -1,6 +1,6 @@
 // `console.table`: rows of an array, object, Map or Set as a box of characters.
 
-// Rows shown; a longer table is no help to a reader.
+// Rows shown; a longer table does not help a reader.
 const TABLE_ROWS_MAX = 1_000;
 const TABLE_COLUMNS_MAX = 50;
 const TABLE_CELL_CHARS_MAX = 1_000;

@@ -140,7 +140,7 @@ class TextDecoder {
     throw new TypeError("The encoded data was not valid for encoding " + this.#encoding);
   }
   #withoutMark(text, isStream) {
-    // windows-1252 cannot spell the mark, so there is no need to ask for the encoding.
+    // windows-1252 cannot spell the mark, so the encoding need not be checked.
     const hasMark = this.#atStart && !this.#ignoreBOM && StringCharCodeAt(text, 0) === 0xfeff;
     this.#atStart = !isStream || (this.#atStart && text === "");
     return hasMark ? StringSlice(text, 1) : text;

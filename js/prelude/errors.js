@@ -1,4 +1,4 @@
-// Errors on their way out (what the client is told of a thrown value) and in (what a failed call throws).
+// Errors on their way out (what the client receives of a thrown value) and in (what a failed call throws).
 
 const hidden = (object, key, value) =>
   ReflectDefineProperty(object, key, { __proto__: null, value, writable: true, configurable: true, enumerable: false });
@@ -10,7 +10,7 @@ const read = (object, key) => {
     return undefined;
   }
 };
-// A DOMException is no Error to QuickJS, but it is one to whoever catches it.
+// A DOMException is not an Error to QuickJS, but it is one to the code that catches it.
 const isErrorLike = (value) => {
   if (ErrorIsError(value)) return true;
   try {

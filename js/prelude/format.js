@@ -65,7 +65,7 @@ const formatDirective = (directive, value) => {
   }
 };
 
-// Fills the directives of `template` from `args[1]` on; `used` tells how many arguments are spoken for.
+// Fills the directives of `template` from `args[1]` on; `used` counts the arguments that are consumed.
 const fillTemplate = (template, args) => {
   let text = "";
   let from = 0;

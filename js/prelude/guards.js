@@ -2,7 +2,7 @@
 // Each gets a wrapper that estimates the work first. What is quick goes to the built-in; the rest is done in pieces or
 // in JavaScript, by the unit `walks`, where QuickJS polls; a few that no honest script asks for are refused.
 //
-// A plain array or string tells the truth about its length. Anything else must have it as an own data property, so
+// A plain array or string reports its true length. Anything else must have it as an own data property, so
 // that it cannot change between the look and the walk; a proxy cannot promise even that.
 
 // Longest receiver that is walked. Larger than any array that fits the memory limit of a session by default, and

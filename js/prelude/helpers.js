@@ -36,7 +36,7 @@ exports.forEachItem = (iterable, visit) => {
 
 const newBytes = (buffer, offset, length) => ({ __proto__: null, buffer, offset, length });
 
-// The bytes a BufferSource argument stands for, or undefined if it is none.
+// The bytes of a BufferSource argument, or undefined if it is something else.
 exports.bytesOf = (source) => {
   if (!isObject(source)) return undefined;
   if (TypedArrayName(source) !== undefined) {

@@ -46,16 +46,16 @@ const errorBase = (inspection, value, about, name, message) => {
   return inspection.indent === 0 ? text : stringReplaceAll(text, "\n", "\n" + StringRepeat(" ", inspection.indent));
 };
 
-const ALREADY_TOLD = ["name", "message", "stack"];
+const ALREADY_SHOWN = ["name", "message", "stack"];
 
 const errorShape = (inspection, value, about, keys) => {
   const name = errorText(value, about.chain, "name", DOMExceptionName);
   const message = errorText(value, about.chain, "message", DOMExceptionMessage);
   const base = errorBase(inspection, value, about, name, message);
   const shown = listFilter(keys, (key) => {
-    if (listIndexOf(ALREADY_TOLD, key) === -1) return true;
-    const told = ownData(value, key);
-    return typeof told === "string" && !StringIncludes(base, told) && key !== "stack";
+    if (listIndexOf(ALREADY_SHOWN, key) === -1) return true;
+    const text = ownData(value, key);
+    return typeof text === "string" && !StringIncludes(base, text) && key !== "stack";
   });
   if (ObjectHasOwn(value, "cause") && listIndexOf(shown, "cause") === -1) shown[shown.length] = "cause";
   if (ArrayIsArray(ownData(value, "errors")) && listIndexOf(shown, "errors") === -1) shown[shown.length] = "errors";

@@ -5,7 +5,7 @@ const shape = (prefix, keys, entries) => ({
   __proto__: null, base: "", open: prefix + "{", close: "}", isArray: false, keys, entries,
 });
 
-// The object is fully told by `base`, unless it has properties of its own.
+// `base` describes the object fully, unless it has properties of its own.
 const baseShape = (base, keys) => {
   const made = shape("", keys, undefined);
   made.base = base;

@@ -121,7 +121,7 @@ const isWide = (code) =>
 const isMark = (code) =>
   (code >= 0x300 && code <= 0x36f) || (code >= 0x200b && code <= 0x200f) || (code >= 0xfe00 && code <= 0xfe0f);
 
-// Columns a terminal gives the text: wide East Asian characters and emoji pairs take two, combining marks none.
+// Columns that the text takes on a terminal: wide East Asian characters and emoji pairs take two, combining marks none.
 const displayWidth = (text) => {
   if (RegExpExec(NON_ASCII, text) === null) return text.length;
   let width = 0;
@@ -134,7 +134,7 @@ const displayWidth = (text) => {
 
 const isNumeric = (value) => typeof value === "number" || typeof value === "bigint";
 
-// How many columns give a block about 2.5 times as wide as high, as characters are narrower than lines.
+// How many columns make a block about 2.5 times as wide as high, as characters are narrower than lines.
 const columnCount = (entries, lines, widthMax, widthTotal, indent) => {
   const averageBias = MathSqrt(widthMax - widthTotal / lines);
   const biasedMax = MathMax(widthMax - 3 - averageBias, 1);

@@ -57,7 +57,7 @@ let relink;
 
 class URLSearchParams {
   #pairs;
-  // Told after every change, so that a URL follows its searchParams.
+  // Called after every change, so that a URL follows its searchParams.
   #changed = undefined;
 
   static {

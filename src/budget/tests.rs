@@ -12,7 +12,7 @@ fn budgets(server: usize, connection: usize) -> (Arc<ServerBudget>, Arc<Connecti
 }
 
 #[test]
-fn a_connection_is_read_up_to_its_budget_and_again_after_a_release() {
+fn connection_is_read_up_to_its_budget() {
     let (_, connection) = budgets(1 << 30, 10 * KIB);
     assert!(connection.may_read());
     let first = connection.charge(Purpose::Request, 10 * KIB - MESSAGE_OVERHEAD_BYTES - 1);
@@ -27,7 +27,7 @@ fn a_connection_is_read_up_to_its_budget_and_again_after_a_release() {
 }
 
 #[tokio::test]
-async fn a_waiting_reader_is_woken_by_a_release() {
+async fn waiting_reader_is_woken_by_a_release() {
     let (_, connection) = budgets(1 << 30, KIB);
     let charge = connection.charge(Purpose::Request, 4 * KIB);
     let waiting = tokio::spawn({
@@ -40,7 +40,7 @@ async fn a_waiting_reader_is_woken_by_a_release() {
 }
 
 #[tokio::test]
-async fn a_full_server_holds_back_connections_with_much_in_flight_alone() {
+async fn full_server_holds_back_only_large_connections() {
     let (server, big) = budgets(200 * KIB, 1 << 30);
     let (small, middle) = (
         ConnectionBudget::new(&server, 1 << 30, 100 * KIB),
@@ -61,7 +61,7 @@ async fn a_full_server_holds_back_connections_with_much_in_flight_alone() {
 }
 
 #[test]
-fn answers_are_read_while_requests_use_their_budget_up() {
+fn answers_are_read_when_requests_use_up_their_budget() {
     let (_, connection) = budgets(1 << 30, 10 * KIB);
     let _requests = connection.charge(Purpose::Request, 20 * KIB);
     assert!(!connection.may_read());
@@ -74,7 +74,7 @@ fn answers_are_read_while_requests_use_their_budget_up() {
 }
 
 #[test]
-fn the_server_counts_exactly_what_is_above_the_uncounted_part() {
+fn server_counts_only_bytes_past_the_uncounted_part() {
     let (server, connection) = budgets(1 << 30, 1 << 30);
     let mut charges: Vec<Charge> = (0..20).map(|_| connection.charge(Purpose::Request, 10 * KIB)).collect();
     let used = 20 * (10 * KIB + MESSAGE_OVERHEAD_BYTES);
@@ -86,7 +86,7 @@ fn the_server_counts_exactly_what_is_above_the_uncounted_part() {
 }
 
 #[test]
-fn a_charge_outlives_its_connection() {
+fn charge_outlives_its_connection() {
     let (server, connection) = budgets(1 << 30, 1 << 30);
     let charge = connection.charge(Purpose::Request, 100 * KIB);
     drop(connection);
@@ -96,7 +96,7 @@ fn a_charge_outlives_its_connection() {
 }
 
 #[test]
-fn a_charge_grows_within_the_budget_or_when_it_is_alone() {
+fn charge_grows_within_the_budget_or_when_alone() {
     let (_, connection) = budgets(1 << 30, 10 * KIB);
     let mut charge = connection.charge(Purpose::Request, KIB);
     assert!(charge.try_grow(20 * KIB), "alone");
@@ -109,7 +109,7 @@ fn a_charge_grows_within_the_budget_or_when_it_is_alone() {
 }
 
 #[test]
-fn a_large_message_needs_room_before_it_is_read_on() {
+fn large_message_needs_room_before_it_is_read_on() {
     let (server, first) = budgets(150 * KIB, 1 << 30);
     let second = ConnectionBudget::new(&server, 1 << 30, 100 * KIB);
     for connection in [&first, &second] {
@@ -119,7 +119,7 @@ fn a_large_message_needs_room_before_it_is_read_on() {
     }
     assert_eq!(first.try_reserve(), Ok(()));
     assert_eq!(server.used(Purpose::Request), 100 * KIB);
-    assert_eq!(second.try_reserve(), Err(NoRoom::Full));
+    assert_eq!(second.try_reserve(), Err(ReserveError::Full));
     assert!(second.is_held_back() && !first.is_held_back());
     second.set_awaits_answers(true);
     assert_eq!(second.try_reserve(), Ok(()), "what may be an answer has room of its own");
@@ -130,7 +130,7 @@ fn a_large_message_needs_room_before_it_is_read_on() {
 }
 
 #[test]
-fn a_message_longer_than_the_whole_budget_is_read_alone() {
+fn message_longer_than_the_budget_is_read_alone() {
     let (server, connection) = budgets(KIB, KIB);
     connection.add_partial(UNCOUNTED_BYTES_MAX + 1);
     assert_eq!(connection.try_reserve(), Ok(()));

@@ -51,8 +51,7 @@ fn refusal(direction: Direction, name: &str, error: &CheckError) -> ErrorObject 
     let failures = match error {
         CheckError::Invalid(failures) => failures,
         CheckError::TooCostly => {
-            let message =
-                format!("{name}: {place}: too large a value for its schema: the check would take too long");
+            let message = format!("{name}: {place}: the value is too large to check against its schema");
             return ErrorObject::new(Kind::ValidationLimit, message);
         }
     };

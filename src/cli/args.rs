@@ -60,7 +60,7 @@ pub(super) struct ServeArgs {
     /// Address and port to listen on; port 0 lets the system choose [default: 127.0.0.1:7400]
     #[arg(long, value_name = "ADDR")]
     pub(super) listen: Option<String>,
-    /// Speak over stdin and stdout, one message a line, instead of listening
+    /// Serve stdin and stdout, one message per line, instead of listening
     #[arg(long)]
     pub(super) stdio: bool,
 }
@@ -104,7 +104,7 @@ pub(super) struct EvalArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without --url it looks for a server at ws://127.0.0.1:7400, and starts its own if there is none."
+    after_help = "Without --url it looks for a server at ws://127.0.0.1:7400, and otherwise starts its own."
 )]
 pub(super) struct ReplArgs {
     #[command(flatten)]
@@ -131,7 +131,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_flags_do_not_contradict_each_other() {
+    fn flags_are_consistent() {
         Arguments::command().debug_assert();
     }
 

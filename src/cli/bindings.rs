@@ -10,7 +10,7 @@ pub(super) async fn load(dir: &Path) -> Result<Loaded, Vec<DeclarationProblem>> 
     loader::load(dir, &loader::environment(), scomp::bindings::BUILT_IN).await
 }
 
-/// The bindings of a folder, if there is one; none otherwise.
+/// The bindings of a folder, if one is named.
 pub(super) async fn load_if_any(dir: Option<&Path>) -> Result<Loaded, Vec<DeclarationProblem>> {
     match dir {
         Some(dir) => load(dir).await,
@@ -18,8 +18,8 @@ pub(super) async fn load_if_any(dir: Option<&Path>) -> Result<Loaded, Vec<Declar
     }
 }
 
-/// All problems, one a line.
-pub(super) fn listed(problems: &[DeclarationProblem]) -> String {
+/// All problems, one per line.
+pub(super) fn join_problems(problems: &[DeclarationProblem]) -> String {
     let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
     lines.join("\n")
 }

@@ -1,4 +1,4 @@
-//! `scomp-serve check`: what a folder offers, where each binding comes from, and what is wrong.
+//! `scomp-serve check`: the bindings of a folder, where each comes from, and what is wrong.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ pub(super) async fn run(args: &CheckArgs) -> Result<(), Failure> {
     let Some(dir) = settings.bindings else {
         return Err(Failure::Usage("check: --bindings DIR is needed".to_owned()));
     };
-    // What is wrong with tokens and what is wrong with packages is found together.
+    // Problems of tokens and of packages are reported together.
     let gate = Gate::new(&settings.auth, settings.origins, &settings.quotas);
     let mut problems: Vec<String> = gate.as_ref().err().map(ToString::to_string).into_iter().collect();
     let loaded = bindings::load(&dir).await;
@@ -37,7 +37,7 @@ pub(super) async fn run(args: &CheckArgs) -> Result<(), Failure> {
         }
         _ => {
             let lines: Vec<&str> = problems.iter().flat_map(|problem| problem.lines()).collect();
-            eprintln!("{}\n{}", lines.join("\n"), counted(lines.len(), "problem"));
+            eprintln!("{}\n{}", lines.join("\n"), pluralize(lines.len(), "problem"));
             Err(Failure::Reported)
         }
     }
@@ -56,9 +56,9 @@ fn overview(catalog: &Catalog, packages: &[PackageInfo], services: &[PathBuf]) -
         let _ = writeln!(text, "service {}", service.display());
     }
     let counts = [
-        counted(packages.len(), "package"),
-        counted(catalog.len(), "binding"),
-        counted(services.len(), "service"),
+        pluralize(packages.len(), "package"),
+        pluralize(catalog.len(), "binding"),
+        pluralize(services.len(), "service"),
     ];
     let _ = writeln!(text, "{}, no problems", counts.join(", "));
     text
@@ -69,7 +69,7 @@ fn effects(catalog: &Catalog, name: &str) -> String {
     declared.filter(|effects| !effects.is_empty()).unwrap_or_else(|| "no effects declared".to_owned())
 }
 
-fn counted(count: usize, noun: &str) -> String {
+fn pluralize(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
@@ -83,7 +83,7 @@ mod tests {
     use scomp::protocol::declaration::Declaration;
 
     #[test]
-    fn bindings_are_listed_under_their_package_with_their_effects() {
+    fn bindings_are_listed_by_package_with_effects() {
         let nothing = || handler(|_input, _call| async { Ok(serde_json::Value::Null) });
         let mut get = Declaration::named("orders.get");
         get.effects = vec!["read".to_owned(), "external".to_owned()];

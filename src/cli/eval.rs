@@ -1,4 +1,4 @@
-//! `scomp-serve eval`: runs one code and prints its value.
+//! `scomp-serve eval`: evaluates one script and prints its value.
 
 use std::io::{self, IsTerminal, Read};
 
@@ -7,8 +7,8 @@ use scomp::config::Overrides;
 use scomp::transport::{TransportError, close_code};
 
 use super::args::EvalArgs;
+use super::connect::{self, ConsoleClient, PrintLine};
 use super::inspect::{Style, inspect, is_undefined};
-use super::link::{self, Link, PrintLine};
 use super::report::{self, Source};
 use super::signals::Signals;
 use super::{Failure, log, output};
@@ -19,9 +19,11 @@ pub(super) async fn run(args: &EvalArgs) -> Result<(), Failure> {
     log::start_quietly(&settings.log)?;
     let (name, code) = source(args)?;
     let print: PrintLine = if args.json { print_aside } else { print_console };
-    let link = match &args.remote.url {
-        Some(url) => Link::remote(url, &args.remote, print).await.map_err(|error| link::failed(&error))?,
-        None => Link::in_process(&settings, print).await?,
+    let connection = match &args.remote.url {
+        Some(url) => ConsoleClient::remote(url, &args.remote, print)
+            .await
+            .map_err(|error| connect::to_failure(&error))?,
+        None => ConsoleClient::in_process(&settings, print).await?,
     };
     let params = EvalParams {
         code: code.clone(),
@@ -29,13 +31,13 @@ pub(super) async fn run(args: &EvalArgs) -> Result<(), Failure> {
         name: Some(name.clone()),
         ..EvalParams::default()
     };
-    let printed = match run_code(&link.client, params).await {
+    let printed = match run_code(&connection.client, params).await {
         Ok(output) => {
-            link.console.finish(&output.console, output.console_dropped);
+            connection.console.finish(&output.console, output.console_dropped);
             print_value(&output, args.json)
         }
         Err(error) => {
-            link.console.finish(&error.console(), report::console_dropped(&error));
+            connection.console.finish(&error.console(), report::console_dropped(&error));
             eprintln!(
                 "{}",
                 report::describe(&error, Source { name: &name, code: &code }, Style::for_stderr())
@@ -43,7 +45,7 @@ pub(super) async fn run(args: &EvalArgs) -> Result<(), Failure> {
             Err(Failure::Reported)
         }
     };
-    link.client.close().await;
+    connection.client.close().await;
     printed
 }
 
@@ -57,12 +59,12 @@ pub(super) async fn run_code(client: &Client, params: EvalParams) -> Result<Eval
             outcome = &mut pending => return outcome,
             _name = interrupts.next() => {
                 if is_cancelled {
-                    let reason = "given up by a second Ctrl-C".to_owned();
+                    let reason = "abandoned after a second Ctrl-C".to_owned();
                     return Err(ClientError::Closed { code: close_code::ABNORMAL, reason });
                 }
                 is_cancelled = true;
                 let (client, id) = (client.clone(), pending.id());
-                // Apart, so that a server that does not answer can still be left. Its failure shows in the outcome.
+                // On a task of its own, so that a server that does not answer can still be abandoned. A failure shows in the outcome.
                 tokio::spawn(async move { client.cancel(Some(id)).await });
             }
         }
@@ -93,7 +95,7 @@ fn source(args: &EvalArgs) -> Result<(String, String), Failure> {
     }
 }
 
-/// A text stands as it is, so that it can be piped; `undefined` is no answer worth a line.
+/// Prints a string as it is, so that it can be piped, and nothing for `undefined`.
 fn print_value(output: &EvalOutput, json: bool) -> Result<(), Failure> {
     let value = &output.value;
     if json {
@@ -106,11 +108,11 @@ fn print_value(output: &EvalOutput, json: bool) -> Result<(), Failure> {
     }
 }
 
-/// As a terminal shows a console: warnings and errors aside, the rest in line with the output.
+/// Prints a console line: warnings and errors to stderr, others to stdout.
 pub(super) fn print_console(line: &ConsoleLine) {
     match line.level.as_str() {
         "warn" | "error" => print_aside(line),
-        // A reader that has gone misses nothing.
+        // A closed stdout is not an error of the script.
         _ => drop(output::print_line(&line.text)),
     }
 }

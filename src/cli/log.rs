@@ -14,7 +14,7 @@ use super::Failure;
 /// Variables with directives such as `info,scomp=debug`; the first that is set wins over the settings.
 const FILTER_VARIABLES: [&str; 2] = ["SCOMP_LOG", "RUST_LOG"];
 
-/// How long the end of the program waits for a reader that stalls. A reader that reads takes milliseconds.
+/// How long the end of the program waits for a reader that stalls. Others take milliseconds.
 const FLUSH_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// The queue of this program's log, once there is one.
@@ -43,7 +43,7 @@ pub(super) fn start(settings: &LogSettings) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Starts the log of a command whose output is for people: by default it says only what went wrong.
+/// Starts the log of a command whose output is for people: by default it has only warnings and errors.
 pub(super) fn start_quietly(settings: &LogSettings) -> Result<(), Failure> {
     let is_default = *settings == LogSettings::default();
     let level = if is_default { "warn" } else { &settings.level };
@@ -58,7 +58,7 @@ pub(super) fn report(message: &str) {
     }
 }
 
-/// Waits a moment until the log is written; a reader that stalls does not keep the program from ending.
+/// Waits until the log is written, but not for a reader that stalls.
 pub(crate) fn finish() {
     if let Some(queue) = QUEUE.get() {
         queue.flush(FLUSH_WAIT_MAX);

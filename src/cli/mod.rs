@@ -1,15 +1,14 @@
-//! The command line: what can be asked for, and with which exit code it ends.
+//! The command line: its commands and their exit codes.
 //!
-//! 0: it went well. 1: the eval failed, the check found problems, something broke while running, or a stop had to be
-//! forced. 2: the command
-//! line or the settings are wrong. Only answers go to stdout; everything about them goes to stderr.
+//! 0: success. 1: the eval failed, the check found problems, an error occurred while running, or a stop had to be
+//! forced. 2: the command line or the settings are wrong. Only results go to stdout; everything else goes to stderr.
 
 mod args;
 mod bindings;
 mod check;
+mod connect;
 mod eval;
 mod inspect;
-mod link;
 pub(crate) mod log;
 mod output;
 mod repl;
@@ -26,7 +25,7 @@ use clap::Parser;
 use args::{Arguments, Command};
 use scomp::config::{ConfigError, Settings};
 
-/// Why a command ends with something other than 0.
+/// Why a command exits with a code other than 0.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     /// The command line or the settings are wrong.
@@ -35,7 +34,7 @@ enum Failure {
     /// Something went wrong while running.
     #[error("{0}")]
     Run(String),
-    /// What is wrong has been said already.
+    /// The error has been printed already.
     #[error("failed")]
     Reported,
 }
@@ -55,7 +54,7 @@ impl Failure {
     }
 }
 
-/// Does what the command line says.
+/// Runs the command of the command line.
 pub(crate) async fn run() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match arguments.command {
@@ -80,7 +79,7 @@ impl args::SettingsArgs {
     /// The settings from the file, the environment and the command line.
     fn load(&self, overrides: scomp::config::Overrides) -> Result<Settings, Failure> {
         let overrides = scomp::config::Overrides { bindings: self.bindings.clone(), ..overrides };
-        // A variable that is not Unicode cannot be one of ours.
+        // A variable that is not Unicode cannot be a setting.
         let environment = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
         Ok(Settings::load(self.config.as_deref(), environment, overrides)?)

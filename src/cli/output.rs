@@ -1,4 +1,4 @@
-//! Writing to stdout without a panic when nobody reads it.
+//! Writing to stdout without a panic when it is closed.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::mpsc::sync_channel;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Failure;
 
-/// Writes a text and flushes it. A reader that has gone, as in `… | head`, is no failure.
+/// Writes a text and flushes it. A closed pipe, as in `… | head`, is not a failure.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -16,7 +16,7 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// [`print_line()`], but a reader that stalls is waited for only so long; the line is written when it reads.
+/// [`print_line()`], but returns after `wait_max` if the reader stalls; the line is written when it reads.
 pub(super) fn print_line_within(wait_max: Duration, text: String) -> Result<(), Failure> {
     let (done_tx, done_rx) = sync_channel(1);
     std::thread::Builder::new()

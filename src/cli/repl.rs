@@ -12,15 +12,15 @@ use scomp::client::{Client, EvalParams};
 use scomp::config::Overrides;
 use serde_json::{Value, json};
 
-use self::editor::{Editor, Read};
+use self::editor::{Editor, InputEvent};
 use super::args::ReplArgs;
+use super::connect::{self, ConsoleClient};
 use super::eval::{print_console, run_code};
 use super::inspect::{Paint, Style, inspect};
-use super::link::{self, Link};
 use super::report::{self, Source};
 use super::{Failure, log, output};
 
-/// Where a server is looked for when none is named.
+/// The server that is tried without `--url`.
 const URL_DEFAULT: &str = "ws://127.0.0.1:7400";
 
 const HELP: &str = "\
@@ -35,65 +35,66 @@ Ctrl-C ends the code that runs.";
 
 /// Reads, evaluates and prints until the input ends.
 pub(super) async fn run(args: &ReplArgs) -> Result<(), Failure> {
-    let link = connect(args).await?;
-    let mut repl = Repl { link, evals: 0 };
+    let connection = connect(args).await?;
+    let mut repl = Repl { connection, evals: 0 };
     let mut editor = Editor::new()?;
     loop {
         let read;
         (editor, read) = editor.read().await?;
         match read {
-            Read::End => break,
-            Read::Interrupted => eprintln!("(Ctrl-D or .exit leaves)"),
-            Read::Input(input) => match repl.act(&input).await? {
-                Next::Go => {}
-                Next::Leave => break,
+            InputEvent::End => break,
+            InputEvent::Interrupted => eprintln!("(Ctrl-D or .exit leaves)"),
+            InputEvent::Input(input) => match repl.run_input(&input).await? {
+                NextStep::Continue => {}
+                NextStep::Exit => break,
             },
         }
     }
-    repl.link.client.close().await;
+    repl.connection.client.close().await;
     Ok(())
 }
 
-async fn connect(args: &ReplArgs) -> Result<Link, Failure> {
+async fn connect(args: &ReplArgs) -> Result<ConsoleClient, Failure> {
     let settings = args.settings.load(Overrides::default())?;
     log::start_quietly(&settings.log)?;
     let hint = "type .help for help";
     if let Some(url) = &args.remote.url {
-        let link =
-            Link::remote(url, &args.remote, print_console).await.map_err(|error| link::failed(&error))?;
+        let connection = ConsoleClient::remote(url, &args.remote, print_console)
+            .await
+            .map_err(|error| connect::to_failure(&error))?;
         eprintln!("connected to {url}; {hint}");
-        return Ok(link);
+        return Ok(connection);
     }
-    // Whoever names a folder wants its bindings, which a server that happens to run need not have.
+    // `--bindings` asks for the bindings of a folder, which a running server need not have.
     if args.settings.bindings.is_none() {
-        match Link::remote(URL_DEFAULT, &args.remote, print_console).await {
-            Ok(link) => {
+        match ConsoleClient::remote(URL_DEFAULT, &args.remote, print_console).await {
+            Ok(connection) => {
                 eprintln!("connected to {URL_DEFAULT}; {hint}");
-                return Ok(link);
+                return Ok(connection);
             }
-            Err(error) if link::is_absent(&error) => eprint!("nobody listens at {URL_DEFAULT}; "),
+            Err(error) if connect::is_absent(&error) => eprint!("no server at {URL_DEFAULT}; "),
             Err(error) => return Err(Failure::Run(format!("{URL_DEFAULT}: {error}"))),
         }
     }
-    let link = Link::in_process(&settings, print_console).await?;
+    let connection = ConsoleClient::in_process(&settings, print_console).await?;
     eprintln!("started a server inside this program; {hint}");
-    Ok(link)
+    Ok(connection)
 }
 
-enum Next {
-    Go,
-    Leave,
+enum NextStep {
+    Continue,
+    Exit,
 }
 
 struct Repl {
-    link: Link,
+    connection: ConsoleClient,
     evals: u64,
 }
 
 impl Repl {
-    /// Does what one input asks for. Only what ends the whole program is a failure.
-    async fn act(&mut self, input: &str) -> Result<Next, Failure> {
-        match Command::of(input) {
+    /// Runs one input. Only an error that ends the program is a failure.
+    async fn run_input(&mut self, input: &str) -> Result<NextStep, Failure> {
+        match Command::parse(input) {
             Command::Nothing => {}
             Command::Code(code) => {
                 self.evals += 1;
@@ -105,10 +106,10 @@ impl Repl {
             Command::Types => self.control("bindings.types").await?,
             Command::Reset => self.control("session.reset").await?,
             Command::Load(file) => self.load(Path::new(file)).await?,
-            Command::Exit => return Ok(Next::Leave),
-            Command::Unknown(word) => eprintln!("there is no command {word}; .help lists them"),
+            Command::Exit => return Ok(NextStep::Exit),
+            Command::Unknown(word) => eprintln!("unknown command {word}; .help lists the commands"),
         }
-        Ok(Next::Go)
+        Ok(NextStep::Continue)
     }
 
     async fn eval(&self, source: Source<'_>) -> Result<(), Failure> {
@@ -117,15 +118,15 @@ impl Repl {
             name: Some(source.name.to_owned()),
             ..EvalParams::default()
         };
-        match run_code(&self.link.client, params).await {
+        match run_code(&self.connection.client, params).await {
             Ok(done) => {
-                self.link.console.finish(&done.console, done.console_dropped);
+                self.connection.console.finish(&done.console, done.console_dropped);
                 let printed = output::print_line(&inspect(&done.value, Style::for_stdout()));
-                give_back_functions(&self.link.client, &done.value);
+                release_functions(&self.connection.client, &done.value);
                 printed
             }
             Err(error) => {
-                self.link.console.finish(&error.console(), report::console_dropped(&error));
+                self.connection.console.finish(&error.console(), report::console_dropped(&error));
                 eprintln!("{}", report::describe(&error, source, Style::for_stderr()));
                 // Without a connection there is nothing left to evaluate in.
                 if error.rpc().is_some() { Ok(()) } else { Err(Failure::Reported) }
@@ -144,9 +145,9 @@ impl Repl {
         }
     }
 
-    /// Invokes one of the server's own bindings; a text is printed, any other answer only means that it is done.
+    /// Invokes a control binding. A string result is printed, any other means success.
     async fn control(&self, binding: &str) -> Result<(), Failure> {
-        match self.link.client.invoke(binding, json!({})).await {
+        match self.connection.client.invoke(binding, json!({})).await {
             Ok(Value::String(text)) => output::print_line(&text),
             Ok(_) => {
                 eprintln!("done");
@@ -159,10 +160,10 @@ impl Repl {
         }
     }
 
-    /// One line a binding: its name and the first line of its description.
+    /// One line per binding: its name and the first line of its description.
     fn bindings(&self) -> String {
         let style = Style::for_stdout();
-        let bindings = self.link.client.bindings();
+        let bindings = self.connection.client.bindings();
         let lines = bindings.iter().map(|binding| {
             let field = |name: &str| binding.get(name).and_then(Value::as_str).unwrap_or_default();
             let first_line = field("description").lines().next().unwrap_or_default();
@@ -176,19 +177,19 @@ impl Repl {
     }
 }
 
-/// A shown function is never called, so the session need not keep it.
-fn give_back_functions(client: &Client, value: &Value) {
+/// Releases the functions in a value that was printed: they are never called.
+fn release_functions(client: &Client, value: &Value) {
     if client.function(value).is_some() {
         return;
     }
     match value {
-        Value::Array(items) => items.iter().for_each(|item| give_back_functions(client, item)),
-        Value::Object(fields) => fields.values().for_each(|field| give_back_functions(client, field)),
+        Value::Array(items) => items.iter().for_each(|item| release_functions(client, item)),
+        Value::Object(fields) => fields.values().for_each(|field| release_functions(client, field)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
-/// What an input means.
+/// A parsed input.
 #[derive(Debug, PartialEq, Eq)]
 enum Command<'a> {
     Nothing,
@@ -203,7 +204,7 @@ enum Command<'a> {
 }
 
 impl<'a> Command<'a> {
-    fn of(input: &'a str) -> Self {
+    fn parse(input: &'a str) -> Self {
         let trimmed = input.trim();
         if trimmed.is_empty() {
             return Self::Nothing;
@@ -224,7 +225,7 @@ impl<'a> Command<'a> {
     }
 }
 
-/// Whether an input is for the program: no JavaScript begins with a point and a letter.
+/// Whether an input is a command: no JavaScript begins with a dot and a letter.
 fn is_command(input: &str) -> bool {
     let mut chars = input.trim_start().chars();
     chars.next() == Some('.') && chars.next().is_some_and(char::is_alphabetic)
@@ -235,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_begin_with_a_point_and_a_letter() {
+    fn commands_begin_with_a_dot_and_a_letter() {
         for (input, expected) in [
             ("  ", Command::Nothing),
             (".help", Command::Help),
@@ -245,7 +246,7 @@ mod tests {
             (".5 + 1", Command::Code(".5 + 1")),
             ("x.help", Command::Code("x.help")),
         ] {
-            assert_eq!(Command::of(input), expected, "{input}");
+            assert_eq!(Command::parse(input), expected, "{input}");
         }
     }
 }

@@ -59,7 +59,7 @@ pub(super) fn console_dropped(error: &ClientError) -> u64 {
     data.and_then(|data| data.get("consoleDropped")?.as_u64()).unwrap_or_default()
 }
 
-/// What the causes say, outermost first. An error has a name; the answer of a binding has a kind instead.
+/// The messages of the causes, outermost first. An error has a name; the answer of a binding has a kind instead.
 fn causes(data: Option<&Value>) -> Vec<String> {
     let causes = std::iter::successors(data.and_then(|data| data.get("cause")), |cause| cause.get("cause"));
     let field = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_is_marked_under_its_line() {
+    fn error_place_is_marked_under_its_line() {
         let text = described(
             Kind::EvalError,
             "ReferenceError: foo is not defined",
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_is_not_in_the_code_is_not_marked() {
+    fn place_outside_of_the_code_is_not_marked() {
         for stack in [
             "",
             "    at f (native)",
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_is_shown_where_the_message_does_not_say_it() {
+    fn kind_is_shown_unless_the_message_names_it() {
         assert_eq!(
             described(Kind::MemoryLimit, "InternalError: out of memory", "", ""),
             "InternalError: out of memory (MemoryLimit)"
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn close_names_are_suggested() {
+    fn similar_names_are_suggested() {
         let error = ErrorObject::new(Kind::EvalError, "ReferenceError: getOder is not defined")
             .with("suggestions", serde_json::json!(["getOrder"]));
         let text = describe(&ClientError::from(error), Source { name: "", code: "" }, Style::plain());

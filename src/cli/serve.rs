@@ -1,4 +1,4 @@
-//! `scomp-serve`: the server itself, on a socket or over stdin and stdout, until it is told to stop.
+//! `scomp-serve`: the server itself, on a socket or over stdin and stdout, until it is stopped.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 
 use super::args::ServeArgs;
 use super::signals::Signals;
-use super::{Failure, bindings, link, log, output, stop_guard};
+use super::{Failure, bindings, connect, log, output, stop_guard};
 
 /// How long a reader of stdout that stalls holds up the start.
 const ANNOUNCE_WAIT_MAX: Duration = Duration::from_secs(1);
@@ -35,7 +35,7 @@ pub(super) async fn run(args: &ServeArgs) -> Result<(), Failure> {
         server.start(services);
         return until_stopped(&server, server.serve_stdio(), drain_max, &mut signals).await;
     }
-    // Before the packages are loaded: what they start is not to run behind an open door even for a moment.
+    // Before the packages are loaded: what they start must not run on an exposed server even for a moment.
     let addresses = resolve(&settings.listen, !settings.demands_authentication()).await?;
     let (server, services) = build(&settings).await?;
     let listener = listen(&settings.listen, &addresses).await?;
@@ -45,9 +45,9 @@ pub(super) async fn run(args: &ServeArgs) -> Result<(), Failure> {
         extra.push((address, listener));
     }
     server.start(services);
-    // Whoever comes early waits in the backlog, and does not find half of what the services offer. One that takes its
-    // time, or wants to reach this very server, is not waited for.
-    let _ = tokio::time::timeout(SERVICES_WAIT_MAX, server.services().settled()).await;
+    // Early clients wait in the backlog, so that they find the services complete. A service that takes longer, or that
+    // connects to this very server, is not waited for.
+    let _ = tokio::time::timeout(SERVICES_WAIT_MAX, server.services().wait_until_started()).await;
     for listener in extra.iter().map(|(_, listener)| listener).chain([&listener]) {
         announce(&settings, listener)?;
     }
@@ -62,9 +62,9 @@ pub(super) async fn run(args: &ServeArgs) -> Result<(), Failure> {
 async fn build(settings: &Settings) -> Result<(Server, Vec<PathBuf>), Failure> {
     let mut loaded = bindings::load_if_any(settings.bindings.as_deref())
         .await
-        .map_err(|problems| Failure::Usage(bindings::listed(&problems)))?;
+        .map_err(|problems| Failure::Usage(bindings::join_problems(&problems)))?;
     let services = std::mem::take(&mut loaded.services);
-    Ok((link::build(settings, loaded)?, services))
+    Ok((connect::build_server(settings, loaded)?, services))
 }
 
 async fn listen(wanted: &str, addresses: &[SocketAddr]) -> Result<TcpListener, Failure> {
@@ -83,7 +83,7 @@ fn announce(settings: &Settings, listener: &TcpListener) -> Result<(), Failure> 
     output::print_line_within(ANNOUNCE_WAIT_MAX, format!("listening on {scheme}://{address}"))
 }
 
-/// The addresses behind a name; those that others can reach only where somebody watches the door.
+/// Resolves `listen`. Addresses that other machines can reach are refused if `is_open`.
 async fn resolve(listen: &str, is_open: bool) -> Result<Vec<SocketAddr>, Failure> {
     let wrong = |reason: String| Failure::Usage(format!("listen: {listen:?}: {reason}; expected HOST:PORT"));
     let addresses: Vec<SocketAddr> =
@@ -91,16 +91,16 @@ async fn resolve(listen: &str, is_open: bool) -> Result<Vec<SocketAddr>, Failure
     if addresses.is_empty() {
         return Err(wrong("no address".to_owned()));
     }
-    refuse_open_doors(is_open, &addresses)?;
+    check_exposure(is_open, &addresses)?;
     Ok(addresses)
 }
 
-/// Whoever reaches the port can run code, so a port that others can reach needs to know who they are.
-fn refuse_open_doors(is_open: bool, addresses: &[SocketAddr]) -> Result<(), Failure> {
+/// Refuses addresses that other machines can reach without authentication: every client can run code.
+fn check_exposure(is_open: bool, addresses: &[SocketAddr]) -> Result<(), Failure> {
     let public = addresses.iter().find(|address| !address.ip().to_canonical().is_loopback());
     match public {
         Some(address) if is_open => Err(Failure::Usage(format!(
-            "listen: {address} can be reached from other machines, but nobody has to authenticate; \
+            "listen: {address} is reachable from other machines, but no authentication is configured; \
              listen on 127.0.0.1, or configure authentication"
         ))),
         Some(_) | None => Ok(()),
@@ -134,7 +134,7 @@ async fn until_stopped(
     };
     tokio::select! {
         () = stopping => Ok(()),
-        _again = signals.next() => Err(Failure::Run("stopped at once by a second signal".to_owned())),
+        _again = signals.next() => Err(Failure::Run("stopped immediately by a second signal".to_owned())),
     }
 }
 
@@ -142,17 +142,17 @@ async fn until_stopped(
 mod tests {
     use super::*;
 
-    fn judged(address: &str) -> Result<(), Failure> {
-        refuse_open_doors(true, &[address.parse().unwrap()])
+    fn check_address(address: &str) -> Result<(), Failure> {
+        check_exposure(true, &[address.parse().unwrap()])
     }
 
     #[test]
     fn only_loopback_is_served_without_authentication() {
         for address in ["127.0.0.1:0", "127.8.8.8:1", "[::1]:7400", "[::ffff:127.0.0.1]:1"] {
-            assert!(judged(address).is_ok(), "{address}");
+            assert!(check_address(address).is_ok(), "{address}");
         }
         for address in ["0.0.0.0:7400", "[::]:7400", "192.168.1.2:1", "8.8.8.8:1"] {
-            assert!(matches!(judged(address), Err(Failure::Usage(_))), "{address}");
+            assert!(matches!(check_address(address), Err(Failure::Usage(_))), "{address}");
         }
     }
 }

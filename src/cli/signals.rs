@@ -1,4 +1,4 @@
-//! Signals, watched from the moment they are asked for: none gets lost between two waits.
+//! Signals, watched from the moment of registration, so that none is lost between two waits.
 
 use std::io;
 
@@ -13,7 +13,7 @@ pub(super) struct Signals {
 
 #[cfg(unix)]
 impl Signals {
-    /// Those that ask a server to stop.
+    /// The signals that stop a server.
     pub(super) fn to_stop() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self { terminate: Some(signal(SignalKind::terminate())?), ..Self::to_interrupt()? })
@@ -25,7 +25,7 @@ impl Signals {
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: None })
     }
 
-    /// Waits for one and gives its name.
+    /// Waits for a signal and returns its name.
     pub(super) async fn next(&mut self) -> &'static str {
         let terminated = async {
             match &mut self.terminate {
@@ -42,7 +42,7 @@ impl Signals {
 
 #[cfg(not(unix))]
 impl Signals {
-    /// Those that ask a server to stop.
+    /// The signals that stop a server.
     pub(super) fn to_stop() -> io::Result<Self> {
         Ok(Self {})
     }
@@ -52,7 +52,7 @@ impl Signals {
         Ok(Self {})
     }
 
-    /// Waits for one and gives its name.
+    /// Waits for a signal and returns its name.
     pub(super) async fn next(&mut self) -> &'static str {
         match tokio::signal::ctrl_c().await {
             Ok(()) => "Ctrl-C",

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::signals::Signals;
 
 /// What a stop may take beyond `drain_ms` before it is forced.
-/// The server gives itself five seconds after the drain; the rest is for a machine that is busy.
+/// The server takes at most five seconds after the drain; the rest is for a machine that is busy.
 const STOP_GRACE: Duration = Duration::from_secs(10);
 
 /// What remains after a second signal, which ends the main thread's wait.

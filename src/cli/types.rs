@@ -11,7 +11,7 @@ pub(super) async fn run(args: &TypesArgs) -> Result<(), Failure> {
     let settings = args.settings.load(Overrides::default())?;
     let loaded = bindings::load_if_any(settings.bindings.as_deref())
         .await
-        .map_err(|problems| Failure::Run(bindings::listed(&problems)))?;
+        .map_err(|problems| Failure::Run(bindings::join_problems(&problems)))?;
     let catalog = loaded.handlers.catalog();
     output::print(&typescript::declarations(catalog.iter().map(|entry| &entry.declaration)))
 }

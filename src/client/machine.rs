@@ -143,7 +143,7 @@ impl<W> Machine<W> {
             Ok(Message::Notification { method, params }) => self.on_notification(&method, params),
             Err(Refusal { id: Some(id), error }) => Some(Effect::Send(encode_failure(Some(&id), &error))),
             // An answer to this could itself be unreadable to the server: two peers would refuse each other for ever.
-            Ok(Message::Complaint(error)) | Err(Refusal { id: None, error }) => {
+            Ok(Message::ErrorWithoutId(error)) | Err(Refusal { id: None, error }) => {
                 debug!(%error, "the server sent an invalid message");
                 None
             }

@@ -1,6 +1,6 @@
 //! `SCOMP_*` variables as a layer over the settings file.
 //!
-//! The defaults themselves say which keys there are and of which type, so that a new setting can be set from the
+//! The defaults define which keys there are and of which type, so that a new setting can be set from the
 //! environment without a line here: `limits.cpu_ms_max` is `SCOMP_LIMITS_CPU_MS_MAX`.
 
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use super::{ConfigError, Settings};
 use crate::quota::Quotas;
 use crate::server::settings::{AuditSettings, TlsSettings};
 
-/// What all our variables begin with.
+/// Prefix of all variables that are read here.
 const PREFIX: &str = "SCOMP_";
 
-/// Lays the variables over `table`. An empty variable counts as absent.
+/// Overrides keys of `table` by variables. An empty variable counts as absent.
 pub(super) fn overlay(
     mut table: Table,
     environment: impl IntoIterator<Item = (String, String)>,
@@ -32,7 +32,7 @@ pub(super) fn overlay(
         let place = place.map_err(|message| problem(&variable, message))?;
         let value = read_as(place.example, &text).map_err(|message| problem(&variable, message))?;
         place.set(&mut table, value);
-        // Some settings belong together, such as a certificate and its key: only those of one table are judged alone.
+        // Some settings belong together, such as a certificate and its key: only those of other tables are checked one by one.
         if place.table != Some("tls") {
             settings_of(&table, &variable)?;
         }
@@ -65,8 +65,8 @@ impl Place<'_> {
     }
 }
 
-/// The setting that `name` (without the prefix) means; `None` if it is none of ours, as many variables are.
-/// A name that begins like one of our tables is ours: then an unknown key is an error.
+/// The setting that `name` (without the prefix) means; `None` if it is not a setting, as many variables are not.
+/// A name that begins like a table of settings must be one: then an unknown key is an error.
 fn find<'a>(template: &'a Table, name: &str) -> Option<Result<Place<'a>, String>> {
     let name = name.to_ascii_lowercase();
     for (key, example) in template {
@@ -81,7 +81,7 @@ fn find<'a>(template: &'a Table, name: &str) -> Option<Result<Place<'a>, String>
         };
         return Some(match inner.get_key_value(rest) {
             Some((inner_key, example)) => Ok(Place { table: Some(key), key: inner_key, example }),
-            None => Err(format!("there is no setting `{key}.{rest}`")),
+            None => Err(format!("unknown setting `{key}.{rest}`")),
         });
     }
     None
@@ -125,7 +125,7 @@ fn read_as(example: &Value, text: &str) -> Result<Value, String> {
         },
         Value::String(_) => Ok(Value::String(text.to_owned())),
         Value::Array(_) | Value::Table(_) | Value::Datetime(_) => {
-            Err("this setting can only stand in the settings file".to_owned())
+            Err("this setting can only be set in the settings file".to_owned())
         }
     }
 }
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_settings_are_read_by_their_type() {
+    fn other_settings_are_read_by_their_type() {
         assert_eq!(load("SCOMP_LISTEN", "0.0.0.0:1").unwrap().listen, "0.0.0.0:1");
         assert_eq!(load("SCOMP_BINDINGS", "b").unwrap().bindings, Some("b".into()));
         assert!(load("SCOMP_STDIO", "true").unwrap().stdio);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_default_can_be_set_too() {
+    fn setting_without_default_has_a_variable() {
         let variables = [
             ("SCOMP_TLS_CERT", "cert.pem"),
             ("SCOMP_TLS_KEY", "key.pem"),
@@ -191,13 +191,13 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_limit_names_the_variable() {
+    fn unknown_limit_names_the_variable() {
         let message = load("SCOMP_LIMITS_CPU", "1").unwrap_err().to_string();
-        assert_eq!(message, "environment variable SCOMP_LIMITS_CPU: there is no setting `limits.cpu`");
+        assert_eq!(message, "environment variable SCOMP_LIMITS_CPU: unknown setting `limits.cpu`");
     }
 
     #[test]
-    fn a_value_that_does_not_fit_names_the_variable() {
+    fn value_of_the_wrong_type_names_the_variable() {
         for (variable, text) in [
             ("SCOMP_LIMITS_CPU_MS_MAX", "soon"),
             ("SCOMP_LIMITS_CPU_MS_MAX", "-1"),

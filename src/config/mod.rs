@@ -1,7 +1,7 @@
 //! The operator's settings: a TOML file, then `SCOMP_*` variables, then flags; the later one wins.
 //!
 //! One struct holds them all and refuses unknown keys, so a typing error is found at start. Each layer is checked when
-//! it is laid on, so that an error can name the file or the variable that is to blame.
+//! it is applied, so that an error can name the file or the variable.
 
 mod environment;
 
@@ -15,7 +15,7 @@ use crate::server::settings::{AuditSettings, AuthSettings, OriginSettings, Serve
 use crate::server::shards;
 use crate::sessions::SessionSettings;
 
-/// Where to listen unless told otherwise: this machine only.
+/// Where to listen by default: this machine only.
 pub const LISTEN_DEFAULT: &str = "127.0.0.1:7400";
 
 /// How long running evals get when the server stops, in milliseconds.
@@ -33,7 +33,7 @@ pub struct Settings {
     /// The folder of the binding packages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bindings: Option<PathBuf>,
-    /// Whether stdin and stdout are spoken to instead of a socket.
+    /// Whether to serve stdin and stdout instead of a socket.
     pub stdio: bool,
     /// How many threads run scripts; 1 to [`shards::SHARDS_MAX`], by default as many as there are cores.
     pub shards: usize,
@@ -45,7 +45,7 @@ pub struct Settings {
     pub sessions: SessionSettings,
     /// What is logged, and how.
     pub log: LogSettings,
-    /// Who may come in.
+    /// Who may connect.
     pub auth: AuthSettings,
     /// Which web pages may connect.
     pub origins: OriginSettings,
@@ -54,7 +54,7 @@ pub struct Settings {
     /// The certificate, to serve `wss`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsSettings>,
-    /// The record of who called what.
+    /// The audit log.
     pub audit: AuditSettings,
     /// The server as a whole.
     pub server: ServerSettings,
@@ -80,7 +80,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// What the command line says, where it says something.
+/// Settings from the command line.
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {
     /// See [`Settings::listen`].
@@ -93,38 +93,27 @@ pub struct Overrides {
 
 /// What is wrong with the settings.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields are named as in the message")]
 pub enum ConfigError {
     /// The file cannot be read.
     #[error("{}: {message}", file.display())]
-    Unreadable {
-        /// As it was given.
-        file: PathBuf,
-        /// What went wrong.
-        message: String,
-    },
-    /// The file says something that is not understood.
+    Unreadable { file: PathBuf, message: String },
+    /// The file has an unknown key or an invalid value.
     #[error("{}: {message}", file.display())]
     File {
-        /// As it was given.
         file: PathBuf,
-        /// Where in it, which key, and what is wrong.
+        /// The line, the key, and what is wrong.
         message: String,
     },
-    /// A variable of the environment says something that is not understood.
+    /// An environment variable has an invalid value.
     #[error("environment variable {variable}: {message}")]
-    Variable {
-        /// Its name.
-        variable: String,
-        /// What is wrong with it.
-        message: String,
-    },
+    Variable { variable: String, message: String },
     /// Limits or other settings with which no server can be started.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// The values do not make sense.
+    /// A value is invalid.
     #[error("{key}: {message}")]
     Value {
-        /// The setting.
         key: &'static str,
         /// What is wrong and what was expected.
         message: String,
@@ -159,7 +148,7 @@ impl Default for LogSettings {
 }
 
 impl Settings {
-    /// Lays the layers over each other: defaults, the file, the environment, the command line.
+    /// Merges the layers: defaults, the file, the environment, the command line.
     pub fn load(
         file: Option<&Path>,
         environment: impl IntoIterator<Item = (String, String)>,
@@ -187,7 +176,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Whether whoever comes in has to say who it is. A token file without tokens does not get past the start.
+    /// Whether clients have to authenticate. A token file without tokens is an error at start.
     pub fn demands_authentication(&self) -> bool {
         !self.auth.tokens.is_empty() || self.auth.file.is_some()
     }
@@ -211,7 +200,7 @@ fn read(file: &Path) -> Result<toml::Table, ConfigError> {
     let unreadable = |message: String| ConfigError::Unreadable { file: file.to_owned(), message };
     let bytes = std::fs::metadata(file).map_err(|error| unreadable(error.to_string()))?.len();
     if bytes > FILE_BYTES_MAX {
-        return Err(unreadable(format!("a settings file has at most {FILE_BYTES_MAX} bytes")));
+        return Err(unreadable(format!("expected a settings file of at most {FILE_BYTES_MAX} bytes")));
     }
     let text = std::fs::read_to_string(file).map_err(|error| unreadable(error.to_string()))?;
     // Read as settings first: that error, unlike the table's, shows the line.
@@ -235,14 +224,14 @@ mod tests {
     }
 
     #[test]
-    fn without_anything_the_defaults_hold() {
+    fn settings_without_layers_are_the_defaults() {
         let settings = Settings::load(None, [], Overrides::default()).unwrap();
         assert_eq!(settings, Settings::default());
         assert_eq!(settings.listen, "127.0.0.1:7400");
     }
 
     #[test]
-    fn a_flag_beats_a_variable_beats_the_file_beats_the_default() {
+    fn later_layers_override_earlier_ones() {
         let file =
             file("order", "listen = '127.0.0.1:1'\ndrain_ms = 1\nshards = 3\n[limits]\ncpu_ms_max = 7\n");
         let environment = variables(&[("SCOMP_LISTEN", "127.0.0.1:2"), ("SCOMP_DRAIN_MS", "2")]);
@@ -255,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_is_named_with_its_file() {
+    fn unknown_key_is_named_with_its_file() {
         for (text, key) in [("lisen = 'x'\n", "lisen"), ("[limits]\ncpu_max = 1\n", "cpu_max")] {
             let file = file(key, text);
             let message = Settings::load(Some(&file), [], Overrides::default()).unwrap_err().to_string();
@@ -265,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_the_wrong_type_is_shown_with_its_line() {
+    fn value_of_the_wrong_type_is_shown_with_its_line() {
         let file = file("type", "[limits]\ncpu_ms_max = 'many'\n");
         let message = Settings::load(Some(&file), [], Overrides::default()).unwrap_err().to_string();
         assert!(message.contains("line 2") && message.contains("cpu_ms_max"), "{message}");
@@ -273,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_of_the_environment_demands_authentication_and_is_not_kept() {
+    fn token_variable_demands_authentication_and_is_not_kept() {
         let load = |pairs: &[(&str, &str)]| Settings::load(None, variables(pairs), Overrides::default());
         assert!(!load(&[]).unwrap().demands_authentication());
         let settings = load(&[("SCOMP_TOKEN", "s3cret")]).unwrap();
@@ -282,13 +271,13 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_threads_is_refused() {
+    fn server_without_threads_is_refused() {
         let refused = Settings::load(None, variables(&[("SCOMP_SHARDS", "0")]), Overrides::default());
         assert_eq!(refused.unwrap_err().to_string(), "shards: expected 1 to 1024, got 0");
     }
 
     #[test]
-    fn settings_with_which_nothing_is_served_are_refused() {
+    fn settings_that_serve_nothing_are_refused() {
         for (variable, value, message) in [
             ("SCOMP_SHARDS", "1025", "shards: expected 1 to 1024, got 1025"),
             ("SCOMP_SERVER_CONNECTIONS_MAX", "0", "server.connections_max: expected at least 1, got 0"),
@@ -321,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_there_is_named() {
+    fn missing_file_is_named() {
         let missing = Path::new("/nonexistent/scomp.toml");
         let message = Settings::load(Some(missing), [], Overrides::default()).unwrap_err().to_string();
         assert!(message.starts_with("/nonexistent/scomp.toml: "), "{message}");

@@ -17,8 +17,8 @@ pub const MEMORY_BYTES_MAX: usize = 2 << 30;
 /// Least memory of all sessions: with less than a fresh context and a small script need, no session would be admitted.
 pub const MEMORY_TOTAL_BYTES_MIN: usize = MEMORY_BYTES_MIN;
 
-/// Least memory for what binding calls pass. An input of a few fields takes some hundred bytes; a value that a handler
-/// gets from a function of the script is bounded by it as well.
+/// Least memory for what binding calls pass. An input of a few fields takes some hundred bytes; a value that a function
+/// of the script returns to a handler is bounded by it as well.
 pub const CALLS_BYTES_MIN: usize = 4 << 10;
 
 /// Least stack of a script. The prelude's own functions need 32 KiB in the deepest case; less, and `console.log` fails.
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_past_the_ends_of_their_range_are_refused_by_name() {
+    fn limits_out_of_range_are_refused_by_name() {
         for (name, min, max) in RANGES {
             let past = [min.checked_sub(1), max.map(|max| max + 1)];
             for value in past.into_iter().flatten() {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Assumed where the system does not say: small enough for any machine that serves.
+/// Assumed where the system does not report it: small enough for any machine that runs a server.
 const ASSUMED_BYTES: usize = 4 << 30;
 
 /// Memory that this process may use.
@@ -25,7 +25,7 @@ fn total_of(meminfo: &str) -> Option<usize> {
 }
 
 /// The least limit of the control groups that the process is in, and of those above them. A container often sees its
-/// own group as the root, so the root is asked too.
+/// own group as the root, so the root is read too.
 fn group_limit(groups: &str, read: impl Fn(&Path) -> Option<String>) -> Option<usize> {
     let limit_at = |path: &Path| read(path)?.trim().parse::<usize>().ok();
     let mut limits = Vec::new();

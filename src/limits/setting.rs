@@ -49,7 +49,7 @@ impl<'a> SettingCheck<'a> {
 
     /// Requires `min..=max` of a size in memory.
     pub(super) fn bytes(&mut self, name: &str, value: usize, min: usize, max: usize) {
-        // No value is past the largest number, whatever its width: both mean that there is no maximum.
+        // The largest number of either width means that there is no maximum.
         let max = if max == usize::MAX { u64::MAX } else { max as u64 };
         self.range(name, value as u64, min as u64, max);
     }

@@ -1,11 +1,11 @@
-//! The audit log: who did what and when, as JSON lines; never with what.
+//! The audit log: who did what and when, as JSON lines; never inputs or outputs.
 //!
-//! A thread of its own writes it, over a bounded queue, so a disk or a pipe that stalls never takes the time of a shard.
+//! A thread of its own writes it, over a bounded queue, so a disk or a pipe that stalls never blocks a shard.
 //! When the queue is full a record is dropped and counted, and the log says where records are missing; calls go on.
 //!
 //! What comes from peers that have not authenticated goes to a file, a queue and a thread of its own: however much they
-//! send, they cannot push out the records of principals. Refusals of one kind are recorded together; those for want of a role are
-//! among the records of principals, by principal and role.
+//! send, they cannot push out the records of principals. Refusals of one kind are recorded together; those for a missing
+//! role are among the records of principals, by principal and role.
 
 mod file;
 mod refusals;
@@ -24,7 +24,7 @@ use crate::concurrency::{JobThread, Worker};
 use file::Log;
 use refusals::{RefusalKind, Refusals};
 
-/// Records that wait for the disk. A burst of calls from every session fits; behind a disk that hangs, no more.
+/// Records that wait for the disk. Room for a burst of calls from every session.
 const RECORDS_QUEUED_MAX: usize = 8_192;
 
 /// The same for peers that have not authenticated. Their refusals are counted in the metrics whatever happens here.
@@ -39,65 +39,35 @@ const UNAUTHENTICATED_FILES_MAX: usize = 1;
 /// How long a stop waits for the disk.
 const SYNC_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// Something worth a line.
+/// One record of the log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[allow(missing_docs, reason = "the fields are named as they are logged")]
 pub enum Event {
     /// Requests were refused at the gate. The first is recorded by itself, those after it together.
-    Refused {
-        /// Why.
-        reason: &'static str,
-        /// How many.
-        count: u64,
-    },
+    Refused { reason: &'static str, count: u64 },
     /// Records are missing here: they came faster than they could be written.
-    RecordsDropped {
-        /// How many.
-        count: u64,
-    },
+    RecordsDropped { count: u64 },
     /// A principal asked for something that needs a role which it does not have. Recorded together as above.
-    RoleRefused {
-        /// Who asked.
-        principal: String,
-        /// What it lacks.
-        role: &'static str,
-        /// How many times.
-        count: u64,
-    },
+    RoleRefused { principal: String, role: &'static str, count: u64 },
     /// A session began.
-    SessionOpened {
-        /// Whose.
-        principal: String,
-        /// Its id.
-        session: String,
-    },
+    SessionOpened { principal: String, session: String },
     /// A session was resumed.
-    SessionResumed {
-        /// By whom.
-        principal: String,
-        /// Its id.
-        session: String,
-    },
+    SessionResumed { principal: String, session: String },
     /// A session is over.
-    SessionClosed {
-        /// Whose.
-        principal: String,
-        /// Its id.
-        session: String,
-    },
+    SessionClosed { principal: String, session: String },
     /// A message went through a gateway, or did not.
     Message {
         /// The connection that sent it.
         client: String,
-        /// Its type.
+        /// The type of the message.
         kind: &'static str,
-        /// Its id.
         #[serde(skip_serializing_if = "Option::is_none")]
         id: Option<String>,
-        /// Who it says it is from.
+        /// The sender that the message names, which is not verified.
         #[serde(skip_serializing_if = "Option::is_none")]
         from: Option<String>,
-        /// Whom it is for.
+        /// The receiver.
         #[serde(skip_serializing_if = "Option::is_none")]
         agent: Option<String>,
         /// `ok`, or the name of the error.
@@ -105,19 +75,14 @@ pub enum Event {
     },
     /// A server binding was called.
     Call {
-        /// By whose session.
         principal: String,
-        /// Its id.
         session: String,
-        /// What was called.
         binding: String,
-        /// What it may do.
         effects: Vec<String>,
-        /// What the policy said: `allow`, `ask` or `deny`.
+        /// The decision of the policy: `allow`, `ask` or `deny`.
         decision: &'static str,
         /// `ok`, or the kind of the error.
         outcome: &'static str,
-        /// How long it took.
         duration_ms: f64,
     },
 }
@@ -127,7 +92,7 @@ enum Job {
     Sync(oneshot::Sender<()>),
 }
 
-/// The way to the log; the default one keeps no record.
+/// A handle to the log; the default one records nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Audit {
     queues: Option<Queues>,
@@ -162,14 +127,14 @@ impl Audit {
         }
     }
 
-    /// Records what a peer did that has not authenticated, apart from the records of principals. Never waits.
+    /// Records an event of a peer that has not authenticated, apart from the records of principals. Never waits.
     pub fn record_unauthenticated(&self, event: impl FnOnce() -> Event) {
         if let Some(queues) = &self.queues {
             queues.unauthenticated.push(event());
         }
     }
 
-    /// Waits a moment until all records so far are in the files.
+    /// Waits until all records so far are in the files, at most two seconds.
     pub async fn sync(&self) {
         let Some(queues) = &self.queues else { return };
         // A disk that hangs does not keep the server from stopping.
@@ -178,7 +143,7 @@ impl Audit {
     }
 }
 
-/// The way to the thread that writes one file.
+/// A handle to the thread that writes one file.
 #[derive(Debug, Clone)]
 struct Queue {
     name: &'static str,
@@ -260,11 +225,11 @@ impl Worker for Writer {
         if let Err(error) = &written
             && !self.is_failing
         {
-            tracing::error!(%error, path = %self.log.path().display(), "the audit log cannot be written");
+            tracing::error!(%error, path = %self.log.path().display(), "cannot write the audit log");
         }
         self.is_failing = written.is_err();
         for done_tx in self.syncs.drain(..) {
-            // The stop may have gone on without it.
+            // The stop may have timed out already.
             let _ = done_tx.send(());
         }
     }
@@ -328,7 +293,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn records_that_were_dropped_leave_a_mark() {
+    async fn dropped_records_are_recorded_as_a_count() {
         let folder = folder("dropped");
         let path = folder.join("audit.jsonl");
         let audit = Audit::open(&path, 1 << 20, 1).unwrap();

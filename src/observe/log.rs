@@ -1,4 +1,4 @@
-//! The way of log lines to a reader that may stall.
+//! A queue of log lines for a reader that may stall.
 //!
 //! A thread of its own writes; everything else leaves its lines in a bounded buffer and goes on. When the buffer is full
 //! a line is dropped and counted, and when the reader goes on, a line of its own says how many are missing.
@@ -21,7 +21,7 @@ pub const LOG_QUEUED_BYTES_MAX: usize = 1 << 20;
 /// How long to wait before writing again to a descriptor that another process made non-blocking.
 const WRITE_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
-/// The queue of a log. Cheap to clone; writing to it never waits.
+/// The queue of a log. Cheap to clone; a write never waits.
 #[derive(Clone)]
 pub struct LogQueue {
     shared: Arc<Shared>,
@@ -77,7 +77,7 @@ impl LogQueue {
         self.shared.arrived.notify_one();
     }
 
-    /// Waits until every line is written, at most for `wait_max`; whether it is.
+    /// Waits until every line is written, at most for `wait_max`. Returns whether it is.
     pub fn flush(&self, wait_max: Duration) -> bool {
         let deadline = Instant::now() + wait_max;
         let mut state = self.shared.state.lock();
@@ -122,7 +122,7 @@ impl Shared {
                 batch.extend_from_slice(announce(dropped).as_bytes());
             }
             if write_all(&mut sink, &batch).is_err() {
-                // The reader is gone for good, or the disk behind it is full.
+                // The reader has closed the pipe, or the disk behind it is full.
                 let lines = batch.iter().filter(|byte| **byte == b'\n').count();
                 log_lines_dropped(u64::try_from(lines).unwrap_or(u64::MAX));
             }
@@ -151,13 +151,13 @@ mod tests {
     use super::*;
 
     /// Passes on what is written; each write begins only when it is let through.
-    struct Gated {
+    struct GatedSink {
         begun_tx: SyncSender<()>,
         let_rx: Receiver<()>,
         bytes_tx: Sender<Vec<u8>>,
     }
 
-    impl Write for Gated {
+    impl Write for GatedSink {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.begun_tx.send(()).map_err(io::Error::other)?;
             self.let_rx.recv().map_err(io::Error::other)?;
@@ -175,7 +175,7 @@ mod tests {
         let ((begun_tx, begun_rx), (let_tx, let_rx), (bytes_tx, bytes_rx)) =
             (sync_channel(8), channel(), channel());
         let announce = |dropped| format!("{dropped} dropped\n");
-        let queue = LogQueue::start(Gated { begun_tx, let_rx, bytes_tx }, announce).unwrap();
+        let queue = LogQueue::start(GatedSink { begun_tx, let_rx, bytes_tx }, announce).unwrap();
         queue.push(b"first\n");
         begun_rx.recv().unwrap();
         // The thread is inside its write: from here on everything waits.

@@ -134,15 +134,15 @@ fn describe() {
     metrics::describe_counter!(EVALS.name, "Evals that ended, by outcome: ok or the kind of the error");
     metrics::describe_histogram!("scomp_eval_duration_seconds", "Time from start to end of an eval");
     metrics::describe_gauge!("scomp_evals_queued", "Evals that wait for their turn");
-    metrics::describe_counter!("scomp_slices_total", "Stretches of JavaScript that ran");
+    metrics::describe_counter!("scomp_slices_total", "Slices of JavaScript that ran");
     metrics::describe_gauge!("scomp_references", "Live function references, both ways");
     metrics::describe_counter!("scomp_binding_calls_total", "Calls of server bindings, by outcome");
     metrics::describe_histogram!("scomp_binding_duration_seconds", "Time of a server binding's call");
     metrics::describe_counter!(REFUSALS.name, "Connections, sessions and requests that were refused");
     metrics::describe_counter!(CLIENT_CALLS.name, "Calls of the client's bindings and functions, by outcome");
-    metrics::describe_counter!(CLOSES.name, "Connections that we closed, by WebSocket close code");
-    metrics::describe_counter!(STRAYS.name, "Messages that meant nothing to us");
-    metrics::describe_counter!(PEER_WARNINGS.name, "What peers of other protocols did wrong");
+    metrics::describe_counter!(CLOSES.name, "Connections that the server closed, by WebSocket close code");
+    metrics::describe_counter!(STRAYS.name, "Messages that matched no request and no method");
+    metrics::describe_counter!(PEER_WARNINGS.name, "Protocol violations of peers of other protocols");
     metrics::describe_counter!(LOG_DROPPED, "Log lines lost because stderr was not read in time");
     metrics::describe_counter!(AUDIT_DROPPED.name, "Audit records lost because the disk was too slow");
     metrics::describe_counter!(
@@ -152,12 +152,12 @@ fn describe() {
     metrics::describe_counter!(ENGINE_LEAKED_BYTES, "Bytes that such contexts left allocated");
 }
 
-/// A peer of another protocol did something wrong; `kind` begins with the protocol's name.
+/// Counts a protocol violation of a peer; `kind` begins with the protocol's name.
 pub(crate) fn peer_warned(kind: &'static str) {
     METERS.count(PEER_WARNINGS, kind);
 }
 
-/// The eval of that number in its session ended.
+/// Counts an eval that ended; `eval` is its number in its session.
 pub(crate) fn eval_finished(eval: u64, error: Option<&ErrorObject>, took: Duration) {
     tracing::debug!(eval, outcome = outcome_name(error), ?took, "an eval ended");
     METERS.eval_seconds.record(took);
@@ -167,22 +167,22 @@ pub(crate) fn eval_finished(eval: u64, error: Option<&ErrorObject>, took: Durati
     }
 }
 
-/// A stretch of JavaScript ran without interruption.
+/// Counts slices.
 pub(crate) fn slices_ran(count: u32) {
     METERS.slices.increment(u64::from(count));
 }
 
-/// A server binding was called.
+/// Counts a call of a server binding.
 pub(crate) fn binding_called(binding: &str, outcome: &'static str, took: Duration) {
     METERS.count_binding(binding, outcome, took);
 }
 
-/// A call to the client is over. Its name is the client's own and therefore no label.
+/// Counts a call to the client. Its name is chosen by the client and therefore not a label.
 pub(crate) fn client_called(error: Option<&ErrorObject>) {
     METERS.count(CLIENT_CALLS, outcome_name(error));
 }
 
-/// We closed a connection.
+/// Counts a connection that the server closed.
 pub(crate) fn closed(code: u16) {
     let code = match code {
         1000 => "1000",
@@ -200,12 +200,12 @@ pub(crate) fn closed(code: u16) {
     METERS.count(CLOSES, code);
 }
 
-/// Something was refused.
+/// Counts a refusal.
 pub(crate) fn refused(reason: &'static str) {
     METERS.count(REFUSALS, reason);
 }
 
-/// The label for a refusal that a session reports: one of a fixed set, whatever it says.
+/// The label for a refusal that a session reports: one of a fixed set, `other` for any other reason.
 pub(crate) fn refusal_reason(reason: &str) -> &'static str {
     match reason {
         "queue-full" => "queue-full",
@@ -218,22 +218,22 @@ pub(crate) fn refusal_reason(reason: &str) -> &'static str {
     }
 }
 
-/// A message came that means nothing.
+/// Counts a message that matched nothing.
 pub(crate) fn stray(kind: &'static str) {
     METERS.count(STRAYS, kind);
 }
 
-/// Log lines were lost.
+/// Counts log lines that were dropped.
 pub(crate) fn log_lines_dropped(count: u64) {
     METERS.log_dropped.increment(count);
 }
 
-/// An audit record was lost, of the log of that name.
+/// Counts an audit record that was dropped from the log of that name.
 pub(crate) fn audit_record_dropped(log: &'static str) {
     METERS.count(AUDIT_DROPPED, log);
 }
 
-/// A runtime was freed, and this many bytes of it were not.
+/// Counts and logs bytes that a freed runtime left allocated.
 pub(crate) fn engine_leaked(bytes: usize) {
     tracing::error!(bytes, "QuickJS leaked memory");
     with_local_recorder(&METERS.recorder, || {
@@ -242,7 +242,7 @@ pub(crate) fn engine_leaked(bytes: usize) {
     });
 }
 
-/// The outcome's name in labels and records: `ok`, or a kind of ours; what a handler made up is `other`.
+/// The outcome's name in labels and records: `ok`, or a known kind; any kind that a handler made up is `other`.
 pub(crate) fn outcome_name(error: Option<&ErrorObject>) -> &'static str {
     let Some(error) = error else { return "ok" };
     let Some(kind) = error.kind() else { return "other" };
@@ -250,7 +250,7 @@ pub(crate) fn outcome_name(error: Option<&ErrorObject>) -> &'static str {
     Kind::deserialize(name).map_or("other", Kind::name)
 }
 
-/// One session's part in the numbers of references and of evals that wait.
+/// One session's part of the numbers of references and of queued evals, until dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Levels {
     references: u32,
@@ -258,7 +258,7 @@ pub(crate) struct Levels {
 }
 
 impl Levels {
-    /// They are that much now.
+    /// Sets the session's part.
     pub(crate) fn set(&mut self, references: usize, evals_queued: usize) {
         move_gauge(&METERS.references, &mut self.references, references);
         move_gauge(&METERS.evals_queued, &mut self.evals_queued, evals_queued);
@@ -279,12 +279,12 @@ fn move_gauge(gauge: &Gauge, before: &mut u32, now: usize) {
     }
 }
 
-/// All of it, as Prometheus reads it.
+/// All metrics, in the text format of Prometheus.
 pub(crate) fn render() -> String {
     METERS.recorder.handle().render()
 }
 
-/// Folds what was recorded into the histograms; without it they would keep every single duration until somebody asks.
+/// Folds what was recorded into the histograms; without it they would keep every single duration until the next scrape.
 pub(crate) fn upkeep() {
     METERS.recorder.handle().run_upkeep();
 }
@@ -294,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_show_with_their_labels() {
+    fn counters_are_rendered_with_their_labels() {
         eval_finished(1, Some(&ErrorObject::new(Kind::Deadlock, "x")), Duration::from_micros(80));
         binding_called("meter.test", "ok", Duration::from_millis(2));
         binding_called("meter.test", "Timeout", Duration::from_millis(2));
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_a_handler_made_up_is_no_label() {
+    fn kind_made_up_by_a_handler_is_labelled_other() {
         let error = ErrorObject::new(Kind::BindingError, "x").with("kind", "Zzz-17");
         assert_eq!(outcome_name(Some(&error)), "other");
         assert_eq!(outcome_name(Some(&ErrorObject::new(Kind::Timeout, "x"))), "Timeout");

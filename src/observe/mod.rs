@@ -1,6 +1,6 @@
 //! What an operator can see: the numbers of `/metrics` and the audit log.
 //!
-//! The rest of the crate reports what happened in one line each; what becomes of it is decided here. Nothing here
+//! The rest of the crate reports what happened in one line each; how it is recorded is decided here. Nothing here
 //! waits, and nothing here keeps script source, inputs or outputs.
 
 pub mod audit;

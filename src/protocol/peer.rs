@@ -89,7 +89,7 @@ impl Peer {
             Ok(Message::Request { id, method, params }) => Some(self.on_request(id, &method, params)),
             Ok(Message::Notification { method, params }) => Some(self.on_notification(&method, params)),
             Ok(Message::Response { id, outcome }) => self.on_response(&id, outcome),
-            Ok(Message::Complaint(_)) => Some(Effect::Ignored("complaint")),
+            Ok(Message::ErrorWithoutId(_)) => Some(Effect::Ignored("complaint")),
         }
     }
 

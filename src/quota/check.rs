@@ -4,9 +4,9 @@ use super::Quotas;
 use crate::limits::{SettingCheck, SettingsError};
 
 impl Quotas {
-    /// Whether these quotas can be kept; `table` is the path of their table in the settings, for the error.
+    /// Checks that these quotas are usable; `table` is the path of their table in the settings, for the error.
     ///
-    /// 0 is refused where it would shut the principal out: remove its token instead. `queued_evals_max = 0` is accepted:
+    /// 0 is refused where it would lock the principal out: remove its token instead. `queued_evals_max = 0` is accepted:
     /// an eval then runs immediately or not at all.
     pub fn check(&self, table: &str) -> Result<(), SettingsError> {
         let mut check = SettingCheck::new(table);

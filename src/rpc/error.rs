@@ -1,7 +1,7 @@
 //! The error object of JSON-RPC and the one table of codes and kinds.
 //!
 //! `code` is JSON-RPC's number, `data.kind` is our stable name for programs, `message` is for people. A kind always
-//! travels with the same code, so both are given here, once.
+//! has the same code, so both are defined here, once.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -10,13 +10,13 @@ use serde_json::{Map, Value};
 pub mod code {
     /// The text is not JSON.
     pub const PARSE_ERROR: i64 = -32700;
-    /// JSON, but no acceptable JSON-RPC message.
+    /// JSON, but not an acceptable JSON-RPC message.
     pub const INVALID_REQUEST: i64 = -32600;
-    /// No such method, binding or reference.
+    /// The method, binding or reference does not exist.
     pub const METHOD_NOT_FOUND: i64 = -32601;
-    /// The parameters do not fit.
+    /// The parameters do not match the method.
     pub const INVALID_PARAMS: i64 = -32602;
-    /// A fault of ours.
+    /// An error of the server itself.
     pub const INTERNAL: i64 = -32603;
     /// The code ran and failed, or was refused to run.
     pub const EVAL: i64 = -32000;
@@ -55,7 +55,7 @@ kinds! {
     ParseError => code::PARSE_ERROR,
     /// Not a JSON-RPC message, or one out of place.
     InvalidRequest => code::INVALID_REQUEST,
-    /// A method nobody knows.
+    /// The method is not defined.
     UnknownMethod => code::METHOD_NOT_FOUND,
     /// Parameters of the wrong shape.
     InvalidParams => code::INVALID_PARAMS,
@@ -71,13 +71,13 @@ kinds! {
     SyntaxError => code::EVAL,
     /// The script threw.
     EvalError => code::EVAL,
-    /// A time limit ended it.
+    /// A time limit was reached.
     Timeout => code::EVAL,
-    /// The memory limit ended it.
+    /// The memory limit was reached.
     MemoryLimit => code::EVAL,
-    /// The stack limit ended it.
+    /// The stack limit was reached.
     StackOverflow => code::EVAL,
-    /// Somebody asked for it to end.
+    /// Cancelled on request.
     Cancelled => code::EVAL,
     /// The script waits for something that cannot come.
     Deadlock => code::EVAL,
@@ -97,7 +97,7 @@ kinds! {
     TooManyCalls => code::EVAL,
     /// Invokes nested too deeply.
     TooDeep => code::EVAL,
-    /// The policy says no.
+    /// The policy does not allow it.
     PermissionDenied => code::EVAL,
     /// A handler failed without a code of its own.
     BindingError => code::EVAL,
@@ -107,21 +107,21 @@ kinds! {
     InvalidInput => code::INVALID_PARAMS,
     /// The output breaks the declared schema.
     InvalidOutput => code::INVALID_OUTPUT,
-    /// Checking the value against its schema would take too long, so that it was not done.
+    /// Checking the value against its schema would take too long, so it was not checked.
     ValidationLimit => code::EVAL,
     /// No binding of that name.
     UnknownBinding => code::METHOD_NOT_FOUND,
     /// No reference of that id.
     UnknownRef => code::METHOD_NOT_FOUND,
-    /// A fault of the server.
+    /// An error of the server itself.
     Internal => code::INTERNAL,
 }
 
 /// `error` of a JSON-RPC response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ErrorObject {
-    /// JSON-RPC's number; -32000 where a peer gave none.
-    #[serde(default = "unspecific")]
+    /// JSON-RPC's number; -32000 where the peer sent none.
+    #[serde(default = "default_code")]
     pub code: i64,
     /// For people.
     pub message: String,
@@ -130,7 +130,7 @@ pub struct ErrorObject {
     pub data: Option<Value>,
 }
 
-fn unspecific() -> i64 {
+fn default_code() -> i64 {
     code::EVAL
 }
 
@@ -180,7 +180,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn kind_and_code_travel_together() {
+    fn error_of_a_kind_carries_its_code() {
         let error = ErrorObject::new(Kind::UnknownRef, "no reference f9").with("ref", "f9");
         assert_eq!(
             serde_json::to_value(&error).unwrap(),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_error_has_no_kind() {
+    fn error_from_a_peer_without_data_has_no_kind() {
         let error: ErrorObject = serde_json::from_str(r#"{"code": 7, "message": "no"}"#).unwrap();
         assert_eq!(error.kind(), None);
         assert_eq!(error.to_string(), "no (code 7)");

@@ -1,12 +1,12 @@
 //! Ids of requests that the other peer sent, kept exactly as written.
 //!
-//! An integer is echoed digit for digit, even past 64 bits, so one that is no `u64` is kept as text. Fractions, exponents
-//! and `null` are no ids: two spellings of one number must not become two ids.
+//! An integer is echoed digit for digit, even past 64 bits, so one that does not fit a `u64` is kept as text. Fractions, exponents
+//! and `null` are not accepted: two spellings of one number must not become two ids.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::value::RawValue;
 
-/// Longest id we take, as text.
+/// Longest id that is accepted, as text.
 /// Every id in flight is held, so it must not be a way to fill memory.
 pub const ID_BYTES_MAX: usize = 256;
 
@@ -22,7 +22,7 @@ pub enum Id {
 }
 
 impl Id {
-    /// Reads an id, or says why it is none.
+    /// Reads an id, or returns why it is not one.
     pub(crate) fn from_raw(raw: &RawValue) -> Result<Self, &'static str> {
         let text = raw.get();
         match text.as_bytes().first() {
@@ -126,14 +126,14 @@ mod tests {
     }
 
     #[test]
-    fn null_fractions_and_structures_are_no_ids() {
+    fn null_fractions_and_structures_are_not_accepted() {
         for text in ["null", "1.0", "1e3", "true", "{}", "[1]", r#""\ud800""#] {
             assert!(read(text).is_err(), "{text}");
         }
     }
 
     #[test]
-    fn an_id_of_256_bytes_is_the_longest() {
+    fn id_of_256_bytes_is_the_longest() {
         let longest = format!("\"{}\"", "x".repeat(ID_BYTES_MAX));
         let longer = format!("\"{}\"", "x".repeat(ID_BYTES_MAX + 1));
         assert!(read(&longest).is_ok());

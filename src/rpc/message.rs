@@ -2,49 +2,34 @@
 //!
 //! First a loose frame with every member still raw, then a decision by which members are there. An untagged enum
 //! would take a frame with both `method` and `result` for a request and explain nothing. Members stay raw until
-//! somebody knows their type, so a deep or huge `params` costs nothing before the method is known.
+//! their type is known, so a deep or huge `params` costs nothing before the method is known.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use super::{ErrorObject, Id, Kind};
 
-/// A message that may be acted on.
+/// A well-formed message.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "the fields are named as in JSON-RPC")]
 pub enum Message<'a> {
-    /// Wants an answer.
-    Request {
-        /// Echoed in the answer.
-        id: Id,
-        /// What to do.
-        method: String,
-        /// With what.
-        params: Option<&'a RawValue>,
-    },
-    /// Wants none.
-    Notification {
-        /// What happened.
-        method: String,
-        /// With what.
-        params: Option<&'a RawValue>,
-    },
-    /// Answers a request of ours.
-    Response {
-        /// The id that we gave it.
-        id: Id,
-        /// `result` or `error`.
-        outcome: Result<&'a RawValue, ErrorObject>,
-    },
-    /// The peer could not read something of ours and cannot say what. To answer it would start a quarrel without end.
-    Complaint(ErrorObject),
+    /// Expects an answer.
+    Request { id: Id, method: String, params: Option<&'a RawValue> },
+    /// Expects no answer.
+    Notification { method: String, params: Option<&'a RawValue> },
+    /// The answer to a request that this side sent.
+    Response { id: Id, outcome: Result<&'a RawValue, ErrorObject> },
+    /// An error without an id: the peer could not read a message of this side. It is never answered, because the peer
+    /// might fail to read that answer too.
+    ErrorWithoutId(ErrorObject),
 }
 
-/// A text that is no message, and what to answer.
+/// A text that is not a message, and how to answer it.
 #[derive(Debug)]
 pub struct Refusal {
     /// The request's id, where it had a usable one.
     pub id: Option<Id>,
-    /// What was wrong.
+    /// The error to answer with.
     pub error: ErrorObject,
 }
 
@@ -80,7 +65,7 @@ pub fn decode_within(text: &str, error_data_bytes_max: usize) -> Result<Message<
     match text.trim_ascii_start().as_bytes().first() {
         Some(b'{') => {}
         Some(b'[') => {
-            return Err(not_an_object(text, "batches are not supported: send one message a frame"));
+            return Err(not_an_object(text, "batches are not supported: send one message per frame"));
         }
         Some(_) | None => return Err(not_an_object(text, "a message must be a JSON object")),
     }
@@ -95,7 +80,7 @@ pub fn decode_within(text: &str, error_data_bytes_max: usize) -> Result<Message<
 }
 
 fn classify(frame: Frame<'_>, error_data_bytes_max: usize) -> Result<Message<'_>, Refusal> {
-    // A malformed response is answered without its id: that id is ours, and an answer to it would look like theirs.
+    // A malformed response is answered without its id: that id belongs to a request of this side.
     let id_of_request = || frame.method.and(frame.id).and_then(|raw| Id::from_raw(raw).ok());
     if frame.jsonrpc.is_none_or(|raw| raw.get() != "\"2.0\"") {
         return Err(invalid(id_of_request(), "`jsonrpc` must be \"2.0\""));
@@ -114,7 +99,7 @@ fn classify(frame: Frame<'_>, error_data_bytes_max: usize) -> Result<Message<'_>
             let error = read_error(error, error_data_bytes_max)
                 .map_err(|error| invalid(None, format!("`error` has the wrong shape: {error}")))?;
             if frame.id.is_some_and(|id| id.get() == "null") {
-                return Ok(Message::Complaint(error));
+                return Ok(Message::ErrorWithoutId(error));
             }
             Ok(Message::Response { id: response_id(frame.id)?, outcome: Err(error) })
         }
@@ -198,22 +183,23 @@ struct FailureOut<'a> {
     error: &'a ErrorObject,
 }
 
-/// A request of ours, or with no id a notification.
+/// A request, or without an id a notification.
 pub fn encode_request<P: Serialize>(id: Option<u64>, method: &str, params: &P) -> String {
     encode(&RequestOut { jsonrpc: "2.0", id, method, params })
 }
 
-/// The answer to a request that went well.
+/// The answer to a request that succeeded.
 pub fn encode_success<R: Serialize>(id: &Id, result: &R) -> String {
     encode(&SuccessOut { jsonrpc: "2.0", id, result })
 }
 
-/// The answer to a request that did not; without id when it could not be read.
+/// The answer to a request that failed; without an id if the request could not be read.
 pub fn encode_failure(id: Option<&Id>, error: &ErrorObject) -> String {
     encode(&FailureOut { jsonrpc: "2.0", id, error })
 }
 
-/// Our own types have string keys and no failing `Serialize`; should that ever break, the peer hears of it.
+/// Cannot fail for the types used here, which have string keys and infallible `Serialize`; if it does, the peer gets an
+/// internal error.
 fn encode<T: Serialize>(message: &T) -> String {
     serde_json::to_string(message).unwrap_or_else(|error| {
         format!(
@@ -234,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_keeps_its_params_raw() {
+    fn request_keeps_its_params_raw() {
         let message =
             decode(r#" {"jsonrpc":"2.0","id":1,"method":"eval","params":{"code":"1 + 1"}}"#).unwrap();
         let Message::Request { id, method, params } = message else { panic!("not a request") };
@@ -243,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_null_result_is_an_answer() {
+    fn null_result_is_an_answer() {
         let message = decode(r#"{"jsonrpc":"2.0","id":3,"result":null}"#).unwrap();
         assert!(matches!(message, Message::Response { outcome: Ok(raw), .. } if raw.get() == "null"));
     }
@@ -256,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn json_that_is_no_message_is_refused() {
+    fn json_that_is_not_a_message_is_refused() {
         for text in ["1", "null", "\"x\"", "[]", "[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eval\"}]", "{}"]
         {
             assert_eq!(refusal(text), (None, -32600), "{text}");
@@ -264,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_request_is_answered_with_its_id() {
+    fn malformed_request_is_answered_with_its_id() {
         for text in [
             r#"{"id":7,"method":"eval"}"#,
             r#"{"jsonrpc":"1.0","id":7,"method":"eval"}"#,
@@ -277,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_response_is_answered_without_id() {
+    fn malformed_response_is_answered_without_id() {
         for text in [
             r#"{"jsonrpc":"2.0","id":7,"result":1,"error":{"code":1,"message":""}}"#,
             r#"{"jsonrpc":"2.0","id":7}"#,
@@ -290,13 +276,13 @@ mod tests {
     }
 
     #[test]
-    fn an_error_without_id_is_a_complaint() {
+    fn error_response_without_id_is_accepted() {
         let message = decode(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}"#);
-        assert!(matches!(message, Ok(Message::Complaint(error)) if error.code == -32700));
+        assert!(matches!(message, Ok(Message::ErrorWithoutId(error)) if error.code == -32700));
     }
 
     #[test]
-    fn a_bad_id_is_refused_without_id() {
+    fn bad_id_is_refused_without_id() {
         for id in ["null", "1.5", "true", "{}"] {
             let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"eval"}}"#);
             assert_eq!(refusal(&text), (None, -32600), "{text}");

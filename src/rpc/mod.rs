@@ -1,7 +1,7 @@
 //! JSON-RPC 2.0 between two equal peers: messages, ids and errors.
 //!
 //! Pure: text in, typed messages out. No sockets, no clock, no locks. What scomp adds on top (methods, bindings,
-//! references) lives in `scomp`.
+//! references) lives in `protocol`.
 
 mod error;
 mod id;

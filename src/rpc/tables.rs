@@ -1,34 +1,34 @@
-//! Who waits for which answer: one table a direction, two key types, ids never reused.
+//! Requests in flight: one table per direction, two key types, ids never reused.
 //!
-//! Our ids are counted from 1, so an answer can be classified without remembering the past: below `next` and not
-//! waiting means that it was settled or given up. Only those given up are remembered, and only a bounded number.
+//! Ids of this side are counted from 1, so an answer can be classified without remembering the past: below `next` and
+//! not waiting means that it was answered or abandoned. Only abandoned ids are remembered, and only a bounded number.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::Id;
 
-/// How many given-up ids are remembered to tell a late answer (`stale`) from a second one (`duplicate`).
+/// How many abandoned ids are remembered, to distinguish a late answer (`stale`) from a second one (`duplicate`).
 /// Enough for a burst of timeouts; older ones count as duplicates, which are ignored just the same.
 const ABANDONED_REMEMBERED_MAX: usize = 1024;
 
-/// The id of a request that we sent.
+/// The id of a request that this side sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OurId(pub u64);
 
-/// The table has no room: a typed refusal, not an overwrite.
+/// The table is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full;
 
-/// What an answer from the peer turns out to be.
+/// The result of matching an answer to the requests in flight.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ResponseMatch<T> {
-    /// Somebody waits for it.
+    /// It answers a request in flight.
     Expected(T),
-    /// We never sent that id.
+    /// No request had that id.
     Unknown,
     /// It was answered before.
     Duplicate,
-    /// We gave up on it before.
+    /// The request was abandoned before.
     Stale,
 }
 
@@ -44,7 +44,7 @@ impl<T> ResponseMatch<T> {
     }
 }
 
-/// The requests that we sent and that wait for their answer.
+/// The requests of this side that wait for their answer.
 #[derive(Debug)]
 pub struct Outbound<T> {
     next: u64,
@@ -59,7 +59,7 @@ impl<T> Outbound<T> {
         Self { next: 1, waiting: HashMap::new(), abandoned: VecDeque::new(), waiting_max }
     }
 
-    /// Takes a new id for a request whose answer goes to `waiter`.
+    /// Allocates an id for a request whose answer goes to `waiter`.
     pub fn open(&mut self, waiter: T) -> Result<OurId, Full> {
         if self.waiting.len() >= self.waiting_max {
             return Err(Full);
@@ -70,7 +70,7 @@ impl<T> Outbound<T> {
         Ok(OurId(id))
     }
 
-    /// An answer came.
+    /// Matches an answer, and removes the request that it answers.
     pub fn settle(&mut self, id: &Id) -> ResponseMatch<T> {
         let Some(id) = id.as_u64().filter(|id| (1..self.next).contains(id)) else {
             return ResponseMatch::Unknown;
@@ -82,7 +82,7 @@ impl<T> Outbound<T> {
         }
     }
 
-    /// We no longer wait for this one; its answer, should it come, is stale.
+    /// Stops waiting for an answer; should it still come, it is stale.
     pub fn abandon(&mut self, id: OurId) -> Option<T> {
         let waiter = self.waiting.remove(&id.0)?;
         if self.abandoned.len() == ABANDONED_REMEMBERED_MAX {
@@ -92,23 +92,23 @@ impl<T> Outbound<T> {
         Some(waiter)
     }
 
-    /// The connection is over: everybody who still waits.
+    /// Removes and returns all waiters, when the connection is over.
     pub fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
         self.waiting.drain().map(|(_, waiter)| waiter)
     }
 
-    /// How many wait.
+    /// How many requests wait.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Whether nobody waits.
+    /// Whether no request waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 }
 
-/// Why a request of the peer is not taken.
+/// Why a request of the peer is not admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InboundRefusal {
     /// That id is still in flight.
@@ -117,7 +117,7 @@ pub enum InboundRefusal {
     Full,
 }
 
-/// The requests of the peer that we have not answered yet.
+/// The requests of the peer that are not answered yet.
 #[derive(Debug)]
 pub struct Inbound {
     open: HashSet<Id>,
@@ -130,7 +130,7 @@ impl Inbound {
         Self { open: HashSet::new(), open_max }
     }
 
-    /// Takes a request in, unless its id is still in flight.
+    /// Adds a request, unless its id is still in flight.
     pub fn admit(&mut self, id: &Id) -> Result<(), InboundRefusal> {
         if self.open.len() >= self.open_max {
             let is_in_flight = self.open.contains(id);
@@ -139,17 +139,17 @@ impl Inbound {
         if self.open.insert(id.clone()) { Ok(()) } else { Err(InboundRefusal::InFlight) }
     }
 
-    /// It is answered: the id may come again. `false` if it was not open.
+    /// Removes a request that is answered: its id may be used again. `false` if it was not open.
     pub fn finish(&mut self, id: &Id) -> bool {
         self.open.remove(id)
     }
 
-    /// How many are unanswered.
+    /// How many requests are unanswered.
     pub fn len(&self) -> usize {
         self.open.len()
     }
 
-    /// Whether all are answered.
+    /// Whether all requests are answered.
     pub fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn answer_after_giving_up_is_stale_and_a_foreign_id_unknown() {
+    fn answer_to_an_abandoned_id_is_stale() {
         let mut table = Outbound::new(4);
         let one = table.open("a").unwrap();
         assert_eq!(table.abandon(one), Some("a"));
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_refuses_and_recovers() {
+    fn full_table_refuses_and_recovers() {
         let mut table = Outbound::new(2);
         let first = table.open(1).unwrap();
         assert_eq!(table.open(2), Ok(OurId(2)));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_in_flight_is_refused_and_free_again_after_its_answer() {
+    fn id_in_flight_is_refused_until_answered() {
         let mut table = Inbound::new(2);
         assert_eq!(table.admit(&id(5)), Ok(()));
         assert_eq!(table.admit(&id(5)), Err(InboundRefusal::InFlight));
@@ -206,7 +206,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the order of sends, answers and give-ups, each id is expected at most once and never reused.
+        /// Whatever the order of requests, answers and abandons, each id is expected at most once and never reused.
         #[test]
         fn every_id_is_expected_at_most_once(steps in proptest::collection::vec((0u8..3, 1u64..40), 0..200)) {
             let mut table = Outbound::new(16);

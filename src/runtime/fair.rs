@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn principal_that_returns_has_saved_nothing_up() {
+    fn returning_principal_has_no_saved_time() {
         let mut queue = FairQueue::default();
         queue.join("busy");
         queue.charge("busy", Duration::from_secs(10));
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn session_that_gives_up_is_not_picked() {
+    fn removed_session_is_not_picked() {
         let mut queue = FairQueue::default();
         queue.join("a");
         queue.join("a");

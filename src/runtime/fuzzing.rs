@@ -1,11 +1,11 @@
-//! The fuzzers' way to what is private here: the source transform and the value decoder.
+//! Entry points for the fuzzers to private parts: the source transform and the value decoder.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::engine::Engine;
-use super::source::{self, Options, Prepared, SourceError};
+use super::source::{self, Options, PreparedCode, SourceError};
 use super::total::{MemoryTotal, Share};
 use super::value::{Text, Tree};
 use crate::limits::Limits;
@@ -27,7 +27,7 @@ fn lines(code: &str) -> u32 {
     u32::try_from(code.matches('\n').count() + 1).unwrap_or(u32::MAX)
 }
 
-fn check_prepared(code: &str, prepared: Result<Option<Prepared<'_>>, SourceError>) {
+fn check_prepared(code: &str, prepared: Result<Option<PreparedCode<'_>>, SourceError>) {
     match prepared {
         Ok(None) => {}
         Ok(Some(prepared)) => {

@@ -1,7 +1,7 @@
-//! The memory of a JavaScript world: its limit, and a second place to take the processor back.
+//! The heap of a JavaScript context: its limit, and a second place to preempt a script.
 //!
 //! QuickJS does not survive every failed allocation, so the limit has two steps. Past it, large blocks are refused,
-//! which every script can handle, and the script is asked to end; small ones are still given, from a reserve that
+//! which every script can handle, and the script is asked to end; small ones are still granted, from a reserve that
 //! lasts until QuickJS polls next.
 //!
 //! The limit of the server for all sessions together ([`MemoryTotal`](super::total::MemoryTotal)) works in the same way.
@@ -12,9 +12,9 @@
 //! asks the same question, and a script that is to end gets no more large blocks.
 //!
 //! The blocks are mimalloc's: the allocator of the C library grows the part of a thread that is not the first page by page,
-//! with a system call each, and a world has eighty pages. That scripts and the server share no heap is welcome too.
+//! with a system call each, and a context has eighty pages. It also keeps scripts and the server on separate heaps.
 //!
-//! One of the modules with `unsafe`: it hands out memory of an allocator written in C.
+//! One of the modules with `unsafe`: it allocates from an allocator written in C.
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, RefCell};
@@ -29,28 +29,28 @@ use super::total::Share;
 use crate::observe;
 use crate::session::Stop;
 
-/// Bytes allocated between two looks at the clock. Small objects come from chunks of QuickJS's own, so an ordinary
-/// script hardly gets here; a look takes some 30 ns.
+/// Bytes allocated between two reads of the clock. Small objects come from chunks of QuickJS's own, so an ordinary
+/// script hardly gets here; a read takes some 30 ns.
 const BYTES_PER_LOOK: usize = 64 << 10;
 
 /// What each allocation counts beside its size.
 const CALL_BYTES: usize = 512;
 
-/// Largest block that is still given past the limit: the chunk from which QuickJS makes small objects.
+/// Largest block that is still granted past the limit: the chunk from which QuickJS makes small objects.
 const SMALL_BYTES_MAX: usize = 4096;
 
 /// What small blocks may take past the limit. A script makes some ten thousand of them before QuickJS polls.
 const RESERVE_BYTES: usize = 64 << 20;
 
-/// Gives memory of worlds that are gone from this thread back to the system.
-pub(crate) fn give_back() {
+/// Returns memory of dropped contexts of this thread to the system.
+pub(crate) fn release_freed_memory() {
     // SAFETY: it takes nothing and may be called at any time, from any thread.
     unsafe { mimalloc::mi_collect(true) }
 }
 
 /// What a heap uses, and how far it may grow before it has to ask.
 #[derive(Debug)]
-pub(crate) struct Used {
+pub(crate) struct HeapUsage {
     bytes: Cell<usize>,
     /// The limit of the session, or what was drawn of the server's total if that is less. One comparison for each
     /// allocation covers both.
@@ -61,7 +61,7 @@ pub(crate) struct Used {
     is_short: Cell<bool>,
 }
 
-impl Drop for Used {
+impl Drop for HeapUsage {
     /// The runtime is gone by now, so what is still counted was leaked by QuickJS.
     fn drop(&mut self) {
         if self.bytes() > 0 {
@@ -70,8 +70,8 @@ impl Drop for Used {
     }
 }
 
-impl Used {
-    /// Nothing yet, with a share of the server's total.
+impl HeapUsage {
+    /// An empty heap with a share of the server's total.
     pub(crate) fn new(bytes_max: usize, share: Share) -> Self {
         Self {
             bytes: Cell::new(0),
@@ -82,17 +82,17 @@ impl Used {
         }
     }
 
-    /// How many.
+    /// Bytes in use.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.get()
     }
 
-    /// A turn begins.
+    /// Begins a turn.
     pub(crate) fn begin_turn(&self) {
         self.is_short.set(false);
     }
 
-    /// A turn is over: what is no longer needed goes back to the server's total.
+    /// Ends a turn: returns what is no longer needed to the server's total.
     pub(crate) fn end_turn(&self) {
         let mut share = self.share.borrow_mut();
         share.shrink_to(self.bytes());
@@ -118,7 +118,7 @@ impl Used {
         is_drawn
     }
 
-    /// Counts a block that is given past the limits.
+    /// Counts a block that is granted past the limits.
     fn overdraw(&self, bytes: usize) {
         let mut share = self.share.borrow_mut();
         if bytes > share.bytes() {
@@ -130,17 +130,17 @@ impl Used {
 /// Allocates for one runtime.
 pub(crate) struct Heap {
     meter: Rc<Meter>,
-    used: Rc<Used>,
+    used: Rc<HeapUsage>,
     since_look: usize,
 }
 
 impl Heap {
-    /// For the script that this meter watches.
-    pub(crate) fn new(meter: Rc<Meter>, used: Rc<Used>) -> Self {
+    /// A heap for the script that this meter watches.
+    pub(crate) fn new(meter: Rc<Meter>, used: Rc<HeapUsage>) -> Self {
         Self { meter, used, since_look: 0 }
     }
 
-    /// Whether a block of that size is given.
+    /// Whether a block of that size is granted.
     fn grants(&mut self, bytes: usize) -> bool {
         let after = self.used.bytes().saturating_add(bytes);
         if after > self.used.bytes_granted.get() && !self.grants_more(after, bytes) {
@@ -167,7 +167,7 @@ impl Heap {
         true
     }
 
-    /// Whether the script is to end for want of time.
+    /// Whether the script must end because its time is used up.
     fn is_over(&mut self, bytes: usize) -> bool {
         self.since_look = self.since_look.saturating_add(bytes).saturating_add(CALL_BYTES);
         if self.since_look < BYTES_PER_LOOK || !self.meter.in_turn() {
@@ -246,7 +246,7 @@ mod tests {
 
     /// The only test in this process that leaks: the count is of the process.
     #[test]
-    fn a_leak_in_the_engine_is_counted_and_does_not_end_the_process() {
+    fn leak_in_the_engine_is_counted_and_not_fatal() {
         let engine = || {
             let share = Share::replace(&MemoryTotal::new(usize::MAX));
             Engine::new(Arc::new(Limits::default()), share).unwrap()

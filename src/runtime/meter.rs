@@ -1,6 +1,6 @@
-//! CPU time of the script that runs, and the word to stop.
+//! CPU time of the running script, and requests to stop it.
 //!
-//! The interrupt handler asks the meter; the session reads and resets it between turns. Time is counted only while
+//! The interrupt handler polls the meter; the session reads and resets it between turns. Time is counted only while
 //! JavaScript runs: a script that waits for a binding, or for its neighbours, is not charged.
 
 use std::cell::Cell;
@@ -10,9 +10,8 @@ use super::slice;
 use crate::session::Stop;
 
 /// How long a script runs before its neighbours are served.
-/// What is quick waits for one slice of a script that is not, so this is the delay beside endless loops. QuickJS asks every
-/// ten thousand back-edges and calls, which takes the tightest loop twice as long: every time it asks, the others have
-/// their turn.
+/// What is quick waits for one slice of a script that is not, so this is the delay beside endless loops. QuickJS polls every
+/// ten thousand back-edges and calls, which takes the tightest loop twice as long: at every poll other sessions run.
 pub(crate) const SLICE: Duration = Duration::from_micros(20);
 
 /// What the interrupt handler does next.
@@ -49,7 +48,7 @@ impl Meter {
         }
     }
 
-    /// A turn begins: `spent` so far of `budget`.
+    /// Begins a turn: `spent` so far of `budget`.
     pub(crate) fn begin(&self, spent: Duration, budget: Duration) {
         self.spent.set(spent);
         self.budget.set(budget);
@@ -58,7 +57,7 @@ impl Meter {
         self.slice_start.set(Instant::now());
     }
 
-    /// The turn is over. Gives the total.
+    /// Ends the turn. Returns the total.
     pub(crate) fn finish(&self) -> Duration {
         self.in_turn.set(false);
         self.end_slice()
@@ -69,12 +68,12 @@ impl Meter {
         self.in_turn.get()
     }
 
-    /// JavaScript goes on after a suspension.
+    /// Resumes JavaScript after a suspension.
     pub(crate) fn resume_slice(&self) {
         self.slice_start.set(Instant::now());
     }
 
-    /// JavaScript is suspended or its turn over: what it used is counted. Gives the total.
+    /// Counts the time of a slice that ended. Returns the total.
     pub(crate) fn end_slice(&self) -> Duration {
         let now = Instant::now();
         let spent = self.spent.get() + now.saturating_duration_since(self.slice_start.get());
@@ -83,7 +82,7 @@ impl Meter {
         spent
     }
 
-    /// Asks the script to end at its next poll. The first reason stands.
+    /// Asks the script to end at its next poll. The first reason wins.
     pub(crate) fn request_stop(&self, reason: Stop) {
         if self.stop.get().is_none() {
             self.stop.set(Some(reason));
@@ -126,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slice_ends_before_the_budget_does() {
+    fn slice_ends_before_the_budget() {
         let meter = Meter::new();
         meter.begin(Duration::ZERO, Duration::from_secs(5));
         let start = meter.slice_start.get();
@@ -135,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spent_budget_stops_the_script() {
+    fn spent_budget_stops_the_script() {
         let meter = Meter::new();
         meter.begin(Duration::from_millis(4_999), Duration::from_secs(5));
         let start = meter.slice_start.get();
@@ -145,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_reason_to_stop_stands() {
+    fn first_stop_reason_wins() {
         let meter = Meter::new();
         meter.begin(Duration::ZERO, Duration::from_secs(5));
         meter.request_stop(Stop::Cancelled);

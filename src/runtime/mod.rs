@@ -1,4 +1,4 @@
-//! QuickJS: sessions, their JavaScript worlds, and the shards on which they run.
+//! QuickJS: sessions, their JavaScript contexts, and the shards on which they run.
 //!
 //! The only place that names `rquickjs`; no JavaScript value leaves it.
 //!
@@ -46,7 +46,7 @@ mod total;
 mod value;
 
 pub(crate) use driver::{Driver, DriverParts};
-pub(crate) use heap::give_back;
+pub(crate) use heap::release_freed_memory;
 pub(crate) use port::Port;
 pub(crate) use total::Claim;
 pub use total::MemoryTotal;

@@ -6,7 +6,7 @@
 //! long, and by the watchdog, when a shard has been in the same slice for a while. What remains is a single operation.
 //!
 //! The counter is a private field of the context. Its place is found once, by counting: it is the only number in the
-//! context that goes down by one at every back-edge. If none or several do, polls come when they come.
+//! context that goes down by one at every back-edge. If none or several do, the counter is left alone.
 //!
 //! One of the modules with `unsafe`: it reads and writes that field.
 #![allow(unsafe_code)]
@@ -21,7 +21,7 @@ use libmimalloc_sys as mimalloc;
 use parking_lot::Mutex;
 use rquickjs::{Context, Ctx, Runtime};
 
-use super::heap::{Heap, Used};
+use super::heap::{Heap, HeapUsage};
 use super::meter::{Meter, SLICE};
 use super::total::{MemoryTotal, Share};
 
@@ -45,7 +45,7 @@ struct Counter(NonNull<AtomicI32>);
 unsafe impl Send for Counter {}
 
 impl PollCounter {
-    /// That of this context, until [`Self::detach`] is called.
+    /// The counter of this context, until [`Self::detach`] is called.
     pub(crate) fn new(ctx: &Ctx<'_>) -> Self {
         let counter = offset().and_then(|offset| {
             // SAFETY: the context is at least that large, see `find`, and aligned for its fields.
@@ -63,7 +63,7 @@ impl PollCounter {
         }
     }
 
-    /// The context is about to be freed.
+    /// Must be called before the context is freed.
     pub(crate) fn detach(&self) {
         self.0.lock().take();
     }
@@ -106,7 +106,7 @@ fn offset() -> Option<usize> {
 
 fn find() -> Option<usize> {
     let share = Share::replace(&MemoryTotal::new(usize::MAX));
-    let heap = Heap::new(Rc::new(Meter::new()), Rc::new(Used::new(PROBE_BYTES_MAX, share)));
+    let heap = Heap::new(Rc::new(Meter::new()), Rc::new(HeapUsage::new(PROBE_BYTES_MAX, share)));
     let runtime = Runtime::new_with_alloc(heap).ok()?;
     let context = Context::full(&runtime).ok()?;
     context.with(|ctx| {

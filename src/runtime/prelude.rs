@@ -41,7 +41,7 @@ static UNITS: [Part; 8] = [
     part!("walks": "walks"),
 ];
 
-/// Installs the core into a fresh context; gives the functions that the engine calls.
+/// Installs the core into a fresh context; returns the functions that the engine calls.
 pub(crate) fn install<'js>(ctx: &Ctx<'js>, host: Object<'js>) -> rquickjs::Result<Object<'js>> {
     host.set("loadUnit", Function::new(ctx.clone(), load_unit)?)?;
     CORE.load(ctx)?.call((host,))
@@ -51,7 +51,7 @@ pub(crate) fn install<'js>(ctx: &Ctx<'js>, host: Object<'js>) -> rquickjs::Resul
 fn load_unit<'js>(ctx: Ctx<'js>, name: String) -> rquickjs::Result<Function<'js>> {
     match UNITS.iter().find(|unit| unit.name == name) {
         Some(unit) => unit.load(&ctx),
-        None => Err(Exception::throw_internal(&ctx, "no such unit of the prelude")),
+        None => Err(Exception::throw_internal(&ctx, "unknown prelude unit")),
     }
 }
 

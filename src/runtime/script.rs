@@ -4,7 +4,7 @@
 //! the code throws when it runs. Code without `await` runs as a plain script, whose value is there when it returns;
 //! only code that may wait becomes an async function with a promise.
 //!
-//! One of the modules with `unsafe`: QuickJS has these two steps, rquickjs only both at once.
+//! One of the modules with `unsafe`: QuickJS has these two steps, rquickjs only both in one call.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, NulError};
@@ -16,7 +16,7 @@ use super::raw;
 /// Code for the engine, and how it is to be run.
 pub(crate) struct Code<'a> {
     pub(crate) text: &'a str,
-    /// What stack traces call it.
+    /// Its name in stack traces.
     pub(crate) name: &'a str,
     /// Whether it is an async function, whose value comes as `{value}` in a promise.
     pub(crate) awaits: bool,
@@ -27,7 +27,7 @@ pub(crate) struct Script<'js>(Value<'js>);
 
 /// Why code could not be compiled.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Refusal {
+pub(crate) enum CompileError {
     /// QuickJS takes text up to its first NUL.
     #[error("the code contains a NUL character")]
     Nul(#[from] NulError),
@@ -38,7 +38,7 @@ pub(crate) enum Refusal {
 
 impl<'js> Script<'js> {
     /// Compiles, and runs nothing.
-    pub(crate) fn compile(ctx: &Ctx<'js>, code: &Code<'_>) -> Result<Self, Refusal> {
+    pub(crate) fn compile(ctx: &Ctx<'js>, code: &Code<'_>) -> Result<Self, CompileError> {
         let (text, name) = (CString::new(code.text)?, CString::new(code.name)?);
         let mut flags = qjs::JS_EVAL_TYPE_GLOBAL | qjs::JS_EVAL_FLAG_COMPILE_ONLY;
         if code.awaits {

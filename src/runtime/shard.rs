@@ -1,7 +1,7 @@
 //! A shard: one OS thread with its own event loop, on which sockets and sessions live side by side.
 //!
 //! Work reaches a shard as jobs; everything else stays on its thread, so that an eval needs no thread hop. A shard
-//! says when it enters JavaScript, so that the watchdog can tell one that never came back.
+//! records when it enters JavaScript, so that the watchdog can detect one that does not return.
 //!
 //! A retired shard ends: once its thread is back from native code, each session is asked to end, each suspended turn is
 //! resumed with the stop request, and when none is left the tasks are dropped and the thread returns.
@@ -28,14 +28,14 @@ use crate::session::boundary::ToSession;
 const JOBS_QUEUED_MAX: usize = 4096;
 
 /// Stack of a shard's thread. Turns have stacks of their own; this one must hold whatever QuickJS recurses into when a
-/// world with deep structures is freed.
+/// context with deep structures is freed.
 const STACK_BYTES: usize = 16 << 20;
 
 /// How long the sessions of a retired shard have to end by themselves before their tasks are dropped.
 /// They have nothing to wait for: their sockets are shut and their calls are refused.
 const RETIRED_SESSIONS_GRACE: Duration = Duration::from_secs(5);
 
-/// How often a retired shard looks whether its sessions have ended.
+/// How often a retired shard checks whether its sessions have ended.
 const RETIRED_LOOK_EVERY: Duration = Duration::from_millis(1);
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -58,14 +58,14 @@ struct State {
     epoch: Instant,
     /// Counts entries into JavaScript and returns from it: odd inside.
     stays: AtomicU64,
-    /// Where the system says how much CPU time the thread has used.
+    /// The file of the system with the CPU time of the thread.
     thread: OnceLock<PathBuf>,
     /// The session, by its number here, whose JavaScript runs or ran last.
     running: AtomicU64,
     sessions: Mutex<HashMap<u64, Resident>>,
     next_session: AtomicU64,
     retired: AtomicBool,
-    /// For those outside who wait for the retirement.
+    /// Cancelled when the shard is retired.
     retirement: CancellationToken,
     has_ended: AtomicBool,
 }
@@ -73,7 +73,7 @@ struct State {
 /// A session that lives on a shard.
 struct Resident {
     account: Arc<Account>,
-    /// Weak: a session that was forgotten by every holder of a handle is still alive, but may not be kept alive here.
+    /// Weak, so that the shard does not keep a session alive that has no other handle.
     inbox_tx: mpsc::WeakSender<ToSession>,
     poll_counter: Arc<PollCounter>,
 }
@@ -86,12 +86,12 @@ pub(crate) struct Residence {
 }
 
 impl Residence {
-    /// Whether the shard was taken out of service, so that the session may do nothing more.
+    /// Whether the shard was retired, so that the session must end.
     pub(crate) fn is_retired(&self) -> bool {
         self.shard.is_retired()
     }
 
-    /// The session has a new context.
+    /// Sets the poll counter of the session's new context.
     pub(crate) fn replace_poll_counter(&self, poll_counter: &Arc<PollCounter>) {
         if let Some(resident) = self.shard.state.sessions.lock().get_mut(&self.number) {
             resident.poll_counter = Arc::clone(poll_counter);
@@ -105,7 +105,7 @@ impl Drop for Residence {
     }
 }
 
-/// Says that the thread is over, however it ends.
+/// Marks the thread as ended when dropped, also by a panic.
 struct EndMark(Arc<State>);
 
 impl Drop for EndMark {
@@ -156,7 +156,7 @@ impl Shard {
         Ok(shard)
     }
 
-    /// The shard that this thread is.
+    /// The shard of this thread.
     pub fn current() -> Option<Self> {
         CURRENT.with_borrow(Clone::clone)
     }
@@ -171,7 +171,7 @@ impl Shard {
         self.state.number
     }
 
-    /// How much is on it.
+    /// How many connections and sessions it has.
     pub fn load(&self) -> usize {
         self.state.load.load(Ordering::Relaxed)
     }
@@ -182,7 +182,7 @@ impl Shard {
         Weight(self.clone())
     }
 
-    /// Names the present stay inside JavaScript: the same as long as it has not come back.
+    /// A number for the present stay inside JavaScript: the same until it returns.
     pub fn stay(&self) -> Option<u64> {
         Some(self.state.stays.load(Ordering::Relaxed)).filter(|stay| stay % 2 == 1)
     }
@@ -190,7 +190,7 @@ impl Shard {
     /// CPU time that its thread has used. By the clock, a shard on a busy machine would look stuck when it only waits.
     pub fn cpu_time(&self) -> Duration {
         let Some(thread) = self.state.thread.get() else {
-            // Where the system does not say, the clock has to do.
+            // Where the system does not report it, the clock is used.
             return self.state.epoch.elapsed();
         };
         let used = std::fs::read_to_string(thread).ok();
@@ -199,7 +199,7 @@ impl Shard {
         used.map(Duration::from_nanos).unwrap_or_default()
     }
 
-    /// Takes it out of service. When its thread is back from native code, its sessions are ended and the thread ends.
+    /// Takes it out of service. When its thread returns from native code, its sessions are ended and the thread ends.
     pub fn retire(&self) {
         self.state.retired.store(true, Ordering::Relaxed);
         self.state.retirement.cancel();
@@ -255,7 +255,7 @@ impl Shard {
     }
 }
 
-/// Runs a stretch of JavaScript of a session while the watchdog observes the shard.
+/// Runs a slice of a session while the watchdog observes the shard.
 pub(crate) fn watched<R>(residence: Option<&Residence>, work: impl FnOnce() -> R) -> R {
     let Some(Residence { shard, number }) = residence else { return work() };
     shard.state.running.store(*number, Ordering::Relaxed);
@@ -296,7 +296,7 @@ fn serve(shard: Shard, mut jobs_rx: mpsc::Receiver<Job>) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            tracing::error!(shard = number, %error, "the shard cannot start");
+            tracing::error!(shard = number, %error, "cannot start the shard");
             return;
         }
     };
@@ -313,7 +313,7 @@ fn serve(shard: Shard, mut jobs_rx: mpsc::Receiver<Job>) {
     });
     drop(local);
     context_pool::clear();
-    heap::give_back();
+    heap::release_freed_memory();
     // Without waiting for blocking work, such as the read of a file, that its tasks have started.
     runtime.shutdown_background();
     tracing::info!(shard = number, "shard ends");
@@ -324,7 +324,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn retired_shard_ends_its_thread_and_takes_no_more_jobs() {
+    fn retired_shard_ends_and_refuses_jobs() {
         let shard = Shard::start(0).unwrap();
         assert!(shard.run(|| {}));
         shard.retire();

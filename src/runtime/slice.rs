@@ -1,7 +1,7 @@
-//! JavaScript on stackful coroutines: how a shard takes the processor back from a script.
+//! JavaScript on stackful coroutines: how a shard preempts a script.
 //!
 //! A turn of JavaScript runs on a coroutine with a stack of its own. QuickJS polls its interrupt handler every ten
-//! thousand back-edges and calls; when the slice is used up the handler calls [`suspend`], control returns to whoever called
+//! thousand back-edges and calls; when the slice is used up the handler calls [`suspend`], control returns to the caller of
 //! [`Turn::resume`], and the shard serves its other sessions first. No thread is involved.
 //!
 //! One of the modules with `unsafe`: the pointer to the running coroutine's yielder.
@@ -14,7 +14,7 @@ use corosensei::stack::{DefaultStack, Stack};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 /// Stacks kept for the next turn, for each shard.
-/// A turn that is not suspended gives its stack back within its slice, so a few serve all sessions.
+/// A turn that is not suspended returns its stack within its slice, so a few serve all sessions.
 const STACKS_POOLED_MAX: usize = 16;
 
 thread_local! {
@@ -28,7 +28,7 @@ pub(crate) fn suspended() -> usize {
     SUSPENDED.get()
 }
 
-/// One stretch of JavaScript, from an empty stack to an empty stack, that may be suspended in between.
+/// One run of JavaScript, from an empty stack to an empty stack, that may be suspended in between.
 pub(crate) struct Turn<R: 'static> {
     coroutine: Option<Coroutine<(), (), R, DefaultStack>>,
 }
@@ -54,7 +54,7 @@ impl<R: 'static> Turn<R> {
             CoroutineResult::Yield(()) => None,
             CoroutineResult::Return(result) => {
                 if let Some(done) = self.coroutine.take() {
-                    give_stack(done.into_stack());
+                    return_stack(done.into_stack());
                 }
                 Some(result)
             }
@@ -96,7 +96,7 @@ fn take_stack(bytes: usize) -> io::Result<DefaultStack> {
     }
 }
 
-fn give_stack(stack: DefaultStack) {
+fn return_stack(stack: DefaultStack) {
     STACKS.with_borrow_mut(|stacks| {
         if stacks.len() < STACKS_POOLED_MAX {
             stacks.push(stack);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_comes_out_of_resume_and_the_next_turn_works() {
+    fn panic_of_a_turn_does_not_affect_the_next() {
         let mut turn = Turn::new(64 << 10, || panic!("inside")).unwrap();
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| turn.resume()));
         assert!(caught.is_err());

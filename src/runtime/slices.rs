@@ -41,7 +41,7 @@ struct Waiter {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Neither waits nor runs.
+    /// Neither waiting nor running.
     Idle,
     Waiting,
     Granted,
@@ -94,7 +94,7 @@ impl Contender {
             Poll::Pending
         })
         .await;
-        // At the first, the sockets are read; by the second, what they brought is answered.
+        // At the first yield the sockets are read; by the second their messages are answered.
         tokio::task::yield_now().await;
         tokio::task::yield_now().await;
     }

@@ -6,7 +6,7 @@
 
 use rquickjs::{Ctx, qjs};
 
-/// The stack begins here.
+/// Sets the base of the stack to this frame.
 pub(crate) fn update_top(ctx: &Ctx<'_>) {
     // SAFETY: the context is live and entered; only the address of this frame is stored.
     unsafe { qjs::JS_UpdateStackTop(qjs::JS_GetRuntime(ctx.as_raw().as_ptr())) }

@@ -13,9 +13,9 @@ use crate::session::RefHolder;
 /// Causes of causes that are reported.
 const CAUSES_MAX: usize = 8;
 
-/// Longest text of an error that is told: its header, name, message and stack are each cut there.
-/// Enough for every error that somebody reads. A script can throw a text of any length, and an answer that does not fit into
-/// a message would cost the connection.
+/// Longest text of an error: its header, name, message and stack are each cut there.
+/// Enough for every error that a person reads. A script can throw a text of any length, and an answer that does not fit
+/// into a message would close the connection.
 pub(crate) const ERROR_TEXT_BYTES_MAX: usize = 64 << 10;
 
 /// How many bindings with a close name are suggested for a missing one.
@@ -32,7 +32,7 @@ pub(crate) struct SourceMap<'a> {
     pub(crate) positions: &'a Positions,
 }
 
-/// Describes what was thrown as the failure of an eval; `None` when there is no room even for that.
+/// Describes what was thrown as the failure of an eval; `None` if the session's memory does not allow even that.
 pub(crate) fn describe<'js>(
     ctx: &Ctx<'js>,
     guest: &Guest,
@@ -79,7 +79,7 @@ fn parts<'js>(ctx: &Ctx<'js>, guest: &Guest, thrown: JsValue<'js>) -> rquickjs::
     let parts: Array<'js> = kit_function(&guest.kit(ctx)?, "describeThrown")?.call((thrown,))?;
     let text = |index: usize| -> rquickjs::Result<String> {
         let value: JsValue<'js> = parts.get(index)?;
-        value.as_string().map_or(Ok(String::new()), |text| told(ctx, guest, text))
+        value.as_string().map_or(Ok(String::new()), |text| error_text(ctx, guest, text))
     };
     let code: Option<f64> = parts.get(6).unwrap_or_default();
     let answer = whole(code).map(|code| -> rquickjs::Result<_> { Ok((code, parts.get(7)?)) }).transpose()?;
@@ -95,19 +95,19 @@ fn parts<'js>(ctx: &Ctx<'js>, guest: &Guest, thrown: JsValue<'js>) -> rquickjs::
 }
 
 /// A text of an error, not too long; lone surrogates become U+FFFD.
-fn told<'js>(ctx: &Ctx<'js>, guest: &Guest, text: &JsString<'js>) -> rquickjs::Result<String> {
-    let mut told = match text.to_string() {
-        Ok(told) => told,
+fn error_text<'js>(ctx: &Ctx<'js>, guest: &Guest, text: &JsString<'js>) -> rquickjs::Result<String> {
+    let mut cut = match text.to_string() {
+        Ok(text) => text,
         Err(_) => kit_function(&guest.kit(ctx)?, "wellFormed")?.call((text.clone(),))?,
     };
-    if told.len() > ERROR_TEXT_BYTES_MAX {
-        told.truncate(told.floor_char_boundary(ERROR_TEXT_BYTES_MAX));
-        told.push('…');
+    if cut.len() > ERROR_TEXT_BYTES_MAX {
+        cut.truncate(cut.floor_char_boundary(ERROR_TEXT_BYTES_MAX));
+        cut.push('…');
     }
-    Ok(told)
+    Ok(cut)
 }
 
-/// A number of JavaScript, if it is a whole one.
+/// A JavaScript number, if it is an integer.
 fn whole(number: Option<f64>) -> Option<i64> {
     let number = number.filter(|number| number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_991.0)?;
     #[allow(clippy::cast_possible_truncation)]
@@ -189,7 +189,7 @@ impl SourceMap<'_> {
         lines.filter_map(|line| self.map_line(line)).collect::<Vec<_>>().join("\n")
     }
 
-    /// The frame with its place in the code as sent; `None` for one of code that was put behind that.
+    /// The frame with its place in the code as sent; `None` for one of generated code.
     fn map_line(&self, line: &str) -> Option<String> {
         let Some((head, (row, column), rest)) = self.place_in(line) else {
             return Some(line.to_owned());

@@ -4,21 +4,21 @@
 //! drawn is what it uses and at most two steps more: that is what counts, and not what it might use one day, because
 //! most sessions stay far below their limit.
 //!
-//! A new session is admitted when there is room for a fresh world. From then on it may grow as long as the others leave
+//! A new session is admitted when there is room for a fresh context. From then on it may grow as long as the others leave
 //! room; past that its script gets `MemoryLimit`, as it would at its own limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// What a heap draws at a time. Small beside a world, which has some 330 KiB, and large enough that a script which fills
+/// What a heap draws at a time. Small beside a context, which has some 330 KiB, and large enough that a script which fills
 /// 64 MiB draws a few hundred times.
 pub(super) const STEP_BYTES: usize = 128 << 10;
 
-/// Room that there must be for a new session: a fresh world and a small script.
-const WORLD_BYTES: usize = 1 << 20;
+/// Room that a new session needs: a fresh context and a small script.
+const CONTEXT_BYTES: usize = 1 << 20;
 
-/// What a session may keep past the total: the small blocks that were given until its script ended. One that keeps more
-/// starts over with a fresh world.
+/// What a session may keep past the total: the small blocks that were granted until its script ended. One that keeps more
+/// starts over with a fresh context.
 const OVERDRAFT_KEPT_MAX: usize = 2 * STEP_BYTES;
 
 /// The counter that the heaps of a server share.
@@ -44,9 +44,9 @@ impl MemoryTotal {
         self.bytes_max
     }
 
-    /// Whether a new session has room for its world.
+    /// Whether there is room for the context of a new session.
     pub(crate) fn has_room(&self) -> bool {
-        self.drawn().saturating_add(WORLD_BYTES) <= self.bytes_max
+        self.drawn().saturating_add(CONTEXT_BYTES) <= self.bytes_max
     }
 
     fn try_draw(&self, bytes: usize) -> bool {
@@ -55,7 +55,7 @@ impl MemoryTotal {
     }
 }
 
-/// Memory of a session outside of its heap, such as values on their way; given back when it is dropped.
+/// Memory of a session outside of its heap, such as values in transit; released when dropped.
 #[derive(Debug)]
 pub(crate) struct Claim {
     total: Arc<MemoryTotal>,
@@ -63,31 +63,31 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Room for nothing yet.
+    /// Draws nothing yet.
     pub(crate) fn empty(total: &Arc<MemoryTotal>) -> Self {
         Self { total: Arc::clone(total), bytes: 0 }
     }
 
-    /// Room for that much more, if there is.
+    /// Draws that much more, if the total allows it.
     pub(crate) fn try_grow(&mut self, bytes: usize) -> bool {
         let is_granted = self.total.try_draw(bytes);
         self.bytes += if is_granted { bytes } else { 0 };
         is_granted
     }
 
-    /// Gives back that much.
+    /// Releases that much.
     pub(crate) fn shrink(&mut self, bytes: usize) {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
         self.total.drawn.fetch_sub(bytes, Relaxed);
     }
 
-    /// Gives back what is above that much.
+    /// Releases what exceeds that much.
     pub(crate) fn shrink_to(&mut self, bytes: usize) {
         self.shrink(self.bytes.saturating_sub(bytes));
     }
 
-    /// Room for that much, if there is.
+    /// Draws that much, if the total allows it.
     pub(crate) fn new(total: &Arc<MemoryTotal>, bytes: usize) -> Option<Self> {
         total.try_draw(bytes).then(|| Self { total: Arc::clone(total), bytes })
     }
@@ -99,7 +99,7 @@ impl Drop for Claim {
     }
 }
 
-/// What one heap has drawn; given back when it is dropped.
+/// What one heap has drawn; released when dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
     total: Arc<MemoryTotal>,
@@ -109,23 +109,23 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// Room for a fresh world, if there is.
+    /// Draws the room for a fresh context, if the total allows it.
     pub(crate) fn admit(total: &Arc<MemoryTotal>) -> Option<Self> {
-        total.try_draw(WORLD_BYTES).then(|| Self::of_world(total))
+        total.try_draw(CONTEXT_BYTES).then(|| Self::for_context(total))
     }
 
-    /// Room for a world that takes the place of another one, which is there whether the total allows it or not: what it
-    /// replaces is given back right after.
+    /// Draws the room for a context that replaces another one, whether the total allows it or not: what it replaces is
+    /// released immediately after.
     pub(crate) fn replace(total: &Arc<MemoryTotal>) -> Self {
-        total.drawn.fetch_add(WORLD_BYTES, Relaxed);
-        Self::of_world(total)
+        total.drawn.fetch_add(CONTEXT_BYTES, Relaxed);
+        Self::for_context(total)
     }
 
-    fn of_world(total: &Arc<MemoryTotal>) -> Self {
-        Self { total: Arc::clone(total), bytes: WORLD_BYTES, overdrawn: 0 }
+    fn for_context(total: &Arc<MemoryTotal>) -> Self {
+        Self { total: Arc::clone(total), bytes: CONTEXT_BYTES, overdrawn: 0 }
     }
 
-    /// What it is a share of.
+    /// The total that it draws on.
     pub(super) fn total(&self) -> &Arc<MemoryTotal> {
         &self.total
     }
@@ -143,7 +143,7 @@ impl Share {
         is_drawn
     }
 
-    /// Draws until it has `wanted`, whatever the total says: for blocks that are given all the same.
+    /// Draws until it has `wanted`, whether the total allows it or not.
     pub(super) fn overdraw_to(&mut self, wanted: usize) {
         let more = step_up(wanted.saturating_sub(self.bytes));
         self.total.drawn.fetch_add(more, Relaxed);
@@ -151,7 +151,7 @@ impl Share {
         self.overdrawn += more;
     }
 
-    /// Gives back what it does not need, but for a step.
+    /// Releases what it does not need, except for a step.
     pub(super) fn shrink_to(&mut self, used: usize) {
         let kept = step_up(used) + STEP_BYTES;
         if kept < self.bytes {
@@ -190,8 +190,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_is_admitted_while_there_is_room_for_a_world() {
-        let total = MemoryTotal::new(2 * WORLD_BYTES);
+    fn session_is_admitted_while_a_context_has_room() {
+        let total = MemoryTotal::new(2 * CONTEXT_BYTES);
         let first = Share::admit(&total).unwrap();
         let _second = Share::admit(&total).unwrap();
         assert!(Share::admit(&total).is_none());
@@ -200,17 +200,17 @@ mod tests {
     }
 
     #[test]
-    fn shares_grow_in_steps_up_to_the_total_and_give_back() {
-        let total = MemoryTotal::new(WORLD_BYTES + 2 * STEP_BYTES);
+    fn shares_grow_in_steps_and_are_released() {
+        let total = MemoryTotal::new(CONTEXT_BYTES + 2 * STEP_BYTES);
         let mut share = Share::admit(&total).unwrap();
-        assert!(share.grow_to(WORLD_BYTES + 1));
-        assert_eq!(total.drawn(), WORLD_BYTES + STEP_BYTES);
-        assert!(share.grow_to(WORLD_BYTES + 2 * STEP_BYTES));
-        assert!(!share.grow_to(WORLD_BYTES + 2 * STEP_BYTES + 1));
-        share.overdraw_to(WORLD_BYTES + 2 * STEP_BYTES + 1);
-        assert_eq!(total.drawn(), WORLD_BYTES + 3 * STEP_BYTES);
+        assert!(share.grow_to(CONTEXT_BYTES + 1));
+        assert_eq!(total.drawn(), CONTEXT_BYTES + STEP_BYTES);
+        assert!(share.grow_to(CONTEXT_BYTES + 2 * STEP_BYTES));
+        assert!(!share.grow_to(CONTEXT_BYTES + 2 * STEP_BYTES + 1));
+        share.overdraw_to(CONTEXT_BYTES + 2 * STEP_BYTES + 1);
+        assert_eq!(total.drawn(), CONTEXT_BYTES + 3 * STEP_BYTES);
         assert!(!share.is_overdrawn(), "a step is kept");
-        share.overdraw_to(WORLD_BYTES + 5 * STEP_BYTES);
+        share.overdraw_to(CONTEXT_BYTES + 5 * STEP_BYTES);
         assert!(share.is_overdrawn());
         share.shrink_to(STEP_BYTES - 1);
         assert!(!share.is_overdrawn());
@@ -222,10 +222,10 @@ mod tests {
     }
 
     #[test]
-    fn a_world_in_place_of_another_is_never_refused() {
+    fn replacement_context_is_never_refused() {
         let total = MemoryTotal::new(0);
         let share = Share::replace(&total);
-        assert_eq!(total.drawn(), WORLD_BYTES);
+        assert_eq!(total.drawn(), CONTEXT_BYTES);
         drop(share);
         assert_eq!(total.drawn(), 0);
     }

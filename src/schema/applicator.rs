@@ -8,7 +8,7 @@ pub(super) enum Step {
     EachName,
     Prefix,
     EachItem,
-    /// Not applied where it stands; only references lead there.
+    /// Not applied in place; only references lead there.
     Aside,
 }
 

@@ -1,8 +1,7 @@
 //! Memory for the schemas of one client.
 //!
-//! A client's schemas come from a stranger and stay compiled as long as its connection does, so what they may take
-//! together is settled before any of them is compiled: each is charged an estimate from above, which it gives back
-//! when it is dropped. The budget belongs to a connection; a resumed session starts with the one of its new connection.
+//! A client's schemas are not trusted and stay compiled as long as its connection does, so their total is bounded
+//! before any of them is compiled: each is charged an upper estimate, which is released when it is dropped. The budget belongs to a connection; a resumed session starts with the one of its new connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -52,7 +51,7 @@ impl SchemaBudget {
         self.survey_steps.fetch_add(steps, Ordering::Relaxed);
     }
 
-    /// Takes that many bytes until the charge is dropped; `None` if there are not so many left.
+    /// Charges that many bytes until the charge is dropped; `None` if fewer are left.
     pub(super) fn charge(&self, bytes: usize) -> Option<SchemaCharge> {
         let added = |used: usize| used.checked_add(bytes).filter(|total| *total <= self.bytes_max);
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, added).ok()?;
@@ -60,7 +59,7 @@ impl SchemaBudget {
     }
 }
 
-/// What one schema takes of a budget; given back when it is dropped.
+/// The bytes of one schema, released when it is dropped.
 #[derive(Debug)]
 pub(super) struct SchemaCharge {
     used: Arc<AtomicUsize>,
@@ -100,7 +99,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn charge_is_given_back_when_dropped() {
+    fn charge_is_released_when_dropped() {
         let budget = SchemaBudget::new(100);
         let charge = budget.charge(100).unwrap();
         assert!(budget.charge(1).is_none());

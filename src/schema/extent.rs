@@ -1,4 +1,4 @@
-//! How large a value is, in one pass and without recursion, so that it can be asked of anything.
+//! How large a value is, in one pass and without recursion, so that it is safe on any value.
 
 use serde_json::Value;
 
@@ -50,7 +50,7 @@ impl Extent {
         Some(extent)
     }
 
-    /// Counts a value; whether there is more inside it.
+    /// Counts a value. Returns whether it has members.
     fn add(&mut self, value: &Value) -> bool {
         match value {
             Value::String(text) => self.add_text(text),

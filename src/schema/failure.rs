@@ -1,8 +1,8 @@
-//! What is wrong with a value, in our words.
+//! Messages for a value that does not match its schema.
 //!
-//! The validator's texts quote the value whole, which may be megabytes and may be private. Ours say what was expected
-//! and what kind of thing was there. A failed alternative is told by the one alternative that was plausibly meant,
-//! because "matches none of them" helps nobody.
+//! The validator's texts quote the value whole, which may be megabytes and may be private. These say what was expected
+//! and what type was there. A failed alternative is reported by the one alternative that was plausibly intended,
+//! because "matches none of them" does not help to fix it.
 
 use crate::protocol::declaration::type_name;
 use jsonschema::ValidationError;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 /// Most failures that are listed for one value.
-/// A reader mends the first few and tries again.
+/// A person fixes the first few and tries again.
 pub const FAILURES_LISTED_MAX: usize = 64;
 
 /// Longest message. Parts that quote are cut to fit.
@@ -20,7 +20,7 @@ pub const MESSAGE_CHARS_MAX: usize = 400;
 /// Longest quotation of a value, a name or a pattern.
 const QUOTE_CHARS_MAX: usize = 80;
 
-/// Most things that are named in one message.
+/// Most names in one message.
 const NAMES_LISTED_MAX: usize = 8;
 
 /// One thing that is wrong with a value.
@@ -42,7 +42,7 @@ impl Failure {
 pub(super) fn list<'a>(errors: impl Iterator<Item = ValidationError<'a>>) -> Vec<Failure> {
     let mut failures = Vec::new();
     for error in errors {
-        tell(&error, &mut failures);
+        add_failures(&error, &mut failures);
         if failures.len() >= FAILURES_LISTED_MAX {
             break;
         }
@@ -53,10 +53,10 @@ pub(super) fn list<'a>(errors: impl Iterator<Item = ValidationError<'a>>) -> Vec
     failures
 }
 
-fn tell(error: &ValidationError<'_>, failures: &mut Vec<Failure>) {
-    if let Some(branch) = branches_of(error).and_then(|branches| meant(error, branches)) {
+fn add_failures(error: &ValidationError<'_>, failures: &mut Vec<Failure>) {
+    if let Some(branch) = branches_of(error).and_then(|branches| intended_branch(error, branches)) {
         for inner in branch {
-            tell(inner, failures);
+            add_failures(inner, failures);
         }
         return;
     }
@@ -74,7 +74,7 @@ fn branches_of<'e>(error: &'e ValidationError<'_>) -> Option<&'e [Vec<Validation
 }
 
 /// The only alternative that accepts this kind of value, failing deeper inside or by another rule.
-fn meant<'e>(
+fn intended_branch<'e>(
     error: &ValidationError<'_>,
     branches: &'e [Vec<ValidationError<'static>>],
 ) -> Option<&'e [ValidationError<'static>]> {
@@ -83,7 +83,7 @@ fn meant<'e>(
     if plausible.next().is_some() || branch.is_empty() { None } else { Some(branch) }
 }
 
-/// Whether an alternative was not meant at all: another type, or another value of what tells alternatives apart.
+/// Whether an alternative was not intended at all: another type, or another value of the discriminator.
 fn is_misfit(outer: &ValidationError<'_>, inner: &ValidationError<'_>) -> bool {
     let same_place = outer.instance_path() == inner.instance_path();
     match inner.kind() {
@@ -93,7 +93,7 @@ fn is_misfit(outer: &ValidationError<'_>, inner: &ValidationError<'_>) -> bool {
     }
 }
 
-/// What is wrong, in at most [`MESSAGE_CHARS_MAX`] characters.
+/// The message, in at most [`MESSAGE_CHARS_MAX`] characters.
 pub(super) fn message(error: &ValidationError<'_>) -> String {
     let value = error.instance();
     let text = match error.kind() {
@@ -111,7 +111,7 @@ pub(super) fn message(error: &ValidationError<'_>) -> String {
             "expected to match exactly one alternative, matches several".to_owned()
         }
         Kind::Not { .. } => "matches a schema that it must not match".to_owned(),
-        Kind::FalseSchema => "nothing is allowed here".to_owned(),
+        Kind::FalseSchema => "no value is allowed here".to_owned(),
         Kind::PropertyNames { error } => {
             format!("property name {}: {}", quoted(error.instance()), message(error))
         }
@@ -167,14 +167,14 @@ fn size_message(kind: &Kind, value: &Value) -> String {
         Kind::MaxProperties { limit } => {
             format!("expected at most {limit} properties, got {}", length(value))
         }
-        Kind::Contains => "expected other items: too few or too many match `contains`".to_owned(),
-        Kind::UniqueItems => "expected items that all differ".to_owned(),
+        Kind::Contains => "too few or too many items match `contains`".to_owned(),
+        Kind::UniqueItems => "expected unique items".to_owned(),
         Kind::UnevaluatedItems { .. } => "has items that no part of the schema allows".to_owned(),
         _ => "does not match the schema".to_owned(),
     }
 }
 
-/// When every alternative wants another type, the types say it all.
+/// If the alternatives differ by type alone, the message lists the types.
 fn no_alternative(branches: &[Vec<ValidationError<'static>>], value: &Value) -> String {
     let mut types: Vec<String> = Vec::new();
     for branch in branches {
@@ -243,7 +243,7 @@ pub(super) fn quoted_text(text: &str) -> String {
     format!("\"{}\"", shortened(text))
 }
 
-/// The beginning of a text that a message quotes.
+/// The start of a text, for a quotation in a message.
 pub(super) fn shortened(text: &str) -> String {
     cut(text, QUOTE_CHARS_MAX)
 }

@@ -1,7 +1,6 @@
-//! Functions with declared types: a place of a schema may say with `x-fn` what its function takes and gives.
+//! Functions with declared types: a schema may declare with `x-fn` what a function takes and returns.
 //!
-//! Only places that are reached through `properties` are looked at: there a schema says beforehand where the function
-//! stands. Calls of such a function are checked like those of a binding.
+//! Only subschemas that are reached through `properties` count: for them the path of the function is known beforehand. Calls of such a function are checked like those of a binding.
 
 use std::sync::Arc;
 
@@ -13,10 +12,10 @@ use crate::protocol::fn_values;
 
 use super::{Schema, SchemaBudget, SchemaError, SchemaSource, SchemaWarning};
 
-/// How deep into `properties` places are looked for.
+/// How many levels of `properties` are searched.
 const PLACE_DEPTH_MAX: usize = 16;
 
-/// What a function takes and gives, as far as it is known.
+/// What a function takes and returns, as far as it is declared.
 #[derive(Debug, Default, Deserialize)]
 #[serde(try_from = "StoredSchemas")]
 pub struct FunctionSchemas {
@@ -53,7 +52,7 @@ impl Serialize for FunctionSchemas {
 }
 
 impl FunctionSchemas {
-    /// Compiles `input` and `output` of an object, where they stand.
+    /// Compiles `input` and `output` of an object, if present.
     pub fn compile(of: &Map<String, Value>, source: SchemaSource<'_>) -> Result<Self, SchemaError> {
         let compile = |place: &str| {
             let compiled = of.get(place).map(|schema| Schema::compile(schema, source)).transpose();
@@ -76,13 +75,13 @@ impl FunctionSchemas {
         compiled.flat_map(|(place, schema)| prefixed(place, schema.warnings())).collect()
     }
 
-    /// Whether they say anything.
+    /// Whether neither is declared.
     pub fn is_empty(&self) -> bool {
         self.input.is_none() && self.output.is_none()
     }
 }
 
-/// Warnings with their pointers counted from further out.
+/// Warnings with `place` before their pointers.
 pub(crate) fn prefixed(place: &str, warnings: &[SchemaWarning]) -> Vec<SchemaWarning> {
     let moved = |warning: &SchemaWarning| SchemaWarning {
         path: format!("{place}{}", warning.path),
@@ -91,16 +90,16 @@ pub(crate) fn prefixed(place: &str, warnings: &[SchemaWarning]) -> Vec<SchemaWar
     warnings.iter().map(moved).collect()
 }
 
-/// A place of a function in the input of a binding.
+/// A function in the input of a binding.
 #[derive(Debug, Clone)]
 pub struct FunctionParam {
     path: Vec<String>,
-    /// What the function there takes and gives.
+    /// What the function takes and returns.
     pub schemas: Arc<FunctionSchemas>,
 }
 
 impl FunctionParam {
-    /// All places that a schema types.
+    /// All functions that a schema declares.
     pub fn all_in(schema: Option<&Value>, source: SchemaSource<'_>) -> Result<Vec<Self>, SchemaError> {
         let mut found = Vec::new();
         if let Some(schema) = schema {
@@ -114,14 +113,14 @@ impl FunctionParam {
         prefixed(&format!("{}/x-fn", pointer(&self.path)), &self.schemas.warnings())
     }
 
-    /// The reference that stands at this place of a value.
+    /// The reference at this path of a value.
     pub fn reference<'a>(&self, value: &'a Value) -> Option<&'a str> {
         let place = self.path.iter().try_fold(value, |value, key| value.get(key))?;
         fn_values::id_of(place)
     }
 }
 
-/// Where a place stands in the schema.
+/// The JSON Pointer of a path in the schema.
 fn pointer(path: &[String]) -> String {
     path.iter().map(|key| format!("/properties{}", pointer_to(key))).collect()
 }
@@ -159,7 +158,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_typed_function_is_found_where_it_stands() {
+    fn declared_function_is_found_with_its_path() {
         let schema = json!({"properties": {"on": {"properties": {
             "tick": {"type": "object", "required": ["$fn"], "x-fn": {"input": {"type": "number"}}},
             "plain": {"type": "object", "required": ["$fn"]},
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_schema_is_named_with_its_place() {
+    fn bad_schema_of_a_function_is_refused_with_its_path() {
         let schema = json!({"properties": {"f": {"x-fn": {"output": {"type": 5}}}}});
         let error = FunctionParam::all_in(Some(&schema), SchemaSource::Operator).unwrap_err();
         assert!(error.path.starts_with("/properties/f/x-fn/output"), "{}", error.path);

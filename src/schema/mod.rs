@@ -1,9 +1,9 @@
 //! JSON Schema (Draft 2020-12): compiled once at registration, checked at every call.
 //!
-//! Validation is the `jsonschema` crate's, unchanged. What is added is what a server needs that takes schemas from
-//! strangers: nothing is ever fetched, a refusal says where in the schema the fault is, failures are told in our words
-//! and in bounded number, and neither stack, clock nor memory can be exhausted. The crate recurses along schema and
-//! instance without a limit and lists failures without memory of what it saw, so a small schema can ask for 2^100
+//! Validation is the `jsonschema` crate's, unchanged. This layer adds what a server needs that accepts schemas from
+//! untrusted clients: nothing is ever fetched, an error has the path in the schema, failures have short messages and a
+//! bounded number, and neither stack, time nor memory can be exhausted. The crate recurses along schema and
+//! instance without a limit and lists failures without memoization, so a small schema can ask for 2^100
 //! steps, and a short pattern for hours. What a schema takes compiled (`budget`, `pattern`) and what a check may cost
 //! (`shape`, `cost`, `work`, `walk`) is measured from outside, before it can happen.
 
@@ -51,13 +51,13 @@ pub const INSTANCE_DEPTH_MAX: usize = 128;
 /// A step is one visit of a subschema to a value, one comparison, or eight bytes under a plain pattern.
 pub const CHECK_STEPS_MAX: u64 = 20_000_000;
 
-/// Most steps that are spent on listing failures, each of which costs memory; beyond it only the verdict is given.
+/// Most steps that are spent on listing failures, each of which costs memory; beyond it only the verdict is returned.
 pub const LISTING_STEPS_MAX: u64 = 200_000;
 
-/// Most bytes of values that the listed failures may keep copies of; beyond it only the verdict is given.
+/// Most bytes of values that the listed failures may keep copies of; beyond it only the verdict is returned.
 pub const LISTING_BYTES_MAX: u64 = 32 << 20;
 
-/// Most warnings of one schema. A reader mends the first few and tries again.
+/// Most warnings of one schema. A person fixes the first few and tries again.
 pub const WARNINGS_LISTED_MAX: usize = 16;
 
 /// Subschemas one inside the other, over all levels of an instance, that the caller's stack is trusted with.
@@ -79,9 +79,9 @@ const DRAFT_2020_12: &str = "https://json-schema.org/draft/2020-12/schema";
 pub enum SchemaSource<'a> {
     /// The operator's declarations and the server's own code. Look-around is allowed, and every reference must resolve.
     Operator,
-    /// An executable that serves bindings: as the operator's, but a missing definition stands for anything.
+    /// An executable that serves bindings: as the operator's, but a missing definition accepts any value.
     Executable,
-    /// A client: no look-around, a missing definition stands for anything, and what is compiled is charged.
+    /// A client: no look-around, a missing definition accepts any value, and compiled schemas are charged.
     Client(&'a SchemaBudget),
 }
 
@@ -98,7 +98,7 @@ impl SchemaSource<'_> {
         ShapeRules { patterns, forgives_missing_definitions: !matches!(self, Self::Operator) }
     }
 
-    /// Takes what the schema is going to need; nothing where no budget is kept.
+    /// Charges the bytes of a schema; nothing if the source has no budget.
     fn charge(self, bytes: usize) -> Result<Option<SchemaCharge>, SchemaError> {
         let Self::Client(budget) = self else {
             return Ok(None);
@@ -108,7 +108,7 @@ impl SchemaSource<'_> {
             let message = format!(
                 "expected schemas of at most {max} bytes compiled for a connection: this one takes {bytes}, {left} are left"
             );
-            refused("", message)
+            schema_error("", message)
         })
     }
 }
@@ -147,7 +147,7 @@ impl CheckError {
         match self {
             Self::Invalid(failures) => failures,
             Self::TooCostly => {
-                vec![Failure::at_root("too large a value for its schema: the check would take too long")]
+                vec![Failure::at_root("the value is too large to check against its schema")]
             }
         }
     }
@@ -167,7 +167,7 @@ impl Schema {
     /// Compiles a schema that is valid, complete in itself and cheap enough to keep and to check.
     pub fn compile(schema: &Value, source: SchemaSource<'_>) -> Result<Self, SchemaError> {
         let Some(Extent { depth, .. }) = Extent::of(schema, SCHEMA_DEPTH_MAX) else {
-            return Err(refused("", format!("expected at most {SCHEMA_DEPTH_MAX} levels")));
+            return Err(schema_error("", format!("expected at most {SCHEMA_DEPTH_MAX} levels")));
         };
         let document_bytes = budget::document_bytes(schema);
         // Before anything is made of a document that is too large; the charge is dropped again.
@@ -181,7 +181,7 @@ impl Schema {
         let charge = source.charge(document_bytes + shape.patterns_bytes + work.markers_bytes)?;
         // Compiling goes down the document, and checking it against the metaschema takes some frames a level.
         let validator = on_stack_for(depth * METASCHEMA_FRAMES, || build(&schema, shape.is_backtracking))
-            .map_err(|_| refused("", "no stack to compile the schema on"))?
+            .map_err(|_| schema_error("", "not enough stack to compile the schema"))?
             .map_err(|error| build_error(&error, &shape))?;
         let warnings = shape.missing_definitions.iter().take(WARNINGS_LISTED_MAX).map(to_warning).collect();
         Ok(Self { validator, shape, work, warnings, _charge: charge })
@@ -192,7 +192,7 @@ impl Schema {
         &self.warnings
     }
 
-    /// Holds a value against the schema; the failures are listed in the schema's order.
+    /// Checks a value against the schema; the failures are listed in the schema's order.
     pub fn check(&self, instance: &Value) -> Result<(), CheckError> {
         let Some(extent) = Extent::of(instance, INSTANCE_DEPTH_MAX) else {
             let failure = Failure::at_root(format!("expected at most {INSTANCE_DEPTH_MAX} levels"));
@@ -200,7 +200,7 @@ impl Schema {
         };
         let frames = self.work.in_place_depth * extent.depth;
         on_stack_for(frames, || self.check_here(instance, &extent)).unwrap_or_else(|_| {
-            Err(CheckError::Invalid(vec![Failure::at_root("no stack to check the value on")]))
+            Err(CheckError::Invalid(vec![Failure::at_root("not enough stack to check the value")]))
         })
     }
 
@@ -221,7 +221,7 @@ impl Schema {
     }
 }
 
-/// The document without the references that lead nowhere: what stood there is anything.
+/// The document without its unresolved references: each is replaced by a schema that accepts any value.
 fn without_missing_definitions<'a>(
     schema: &'a Value,
     missing: &[MissingDefinition],
@@ -229,7 +229,7 @@ fn without_missing_definitions<'a>(
     let mut schema = Cow::Borrowed(schema);
     for MissingDefinition { path, reference } in missing {
         let parent = path.strip_suffix("/$ref").and_then(|parent| schema.to_mut().pointer_mut(parent));
-        // A place that only a reference leads to has no pointer of its own.
+        // A subschema that only a reference leads to has no pointer of its own.
         let Some(Value::Object(members)) = parent else {
             return Err(shape::unresolved(path, reference));
         };
@@ -240,14 +240,14 @@ fn without_missing_definitions<'a>(
 
 fn to_warning(missing: &MissingDefinition) -> SchemaWarning {
     let reference = failure::shortened(&missing.reference);
-    let message = format!("`{reference}` is missing from the schema and is taken for anything");
+    let message = format!("`{reference}` is missing from the schema and is treated as accepting any value");
     SchemaWarning { path: missing.path.clone(), message }
 }
 
 /// Refuses everything that is not in the document or among the crate's own metaschemas.
-struct NothingRemote;
+struct NoRemoteSchemas;
 
-impl Retrieve for NothingRemote {
+impl Retrieve for NoRemoteSchemas {
     fn retrieve(&self, _: &Uri<String>) -> Result<Value, Box<dyn Error + Send + Sync>> {
         Err("it is not part of the schema, and nothing is fetched".into())
     }
@@ -255,7 +255,7 @@ impl Retrieve for NothingRemote {
 
 /// The sizes of patterns were measured before; the engine's own limits are there for what it adds to them.
 fn build(schema: &Value, is_backtracking: bool) -> Result<Validator, ValidationError<'static>> {
-    let options = jsonschema::options().with_retriever(NothingRemote);
+    let options = jsonschema::options().with_retriever(NoRemoteSchemas);
     let size_limit = 2 * PATTERN_BYTES_MAX;
     let options = if is_backtracking {
         options.with_pattern_options(
@@ -272,16 +272,16 @@ fn build(schema: &Value, is_backtracking: bool) -> Result<Validator, ValidationE
     options.build(schema)
 }
 
-/// The crate would quietly follow the rules of another draft, in a part of the document too.
+/// The crate would silently follow the rules of another draft, also in a part of the document.
 fn is_supported_draft(draft: &str) -> bool {
     draft.trim_end_matches('#') == DRAFT_2020_12
 }
 
 fn unsupported_draft(path: String, draft: &str) -> SchemaError {
-    refused(path, format!("expected {DRAFT_2020_12}, got {}", failure::shortened(draft)))
+    schema_error(path, format!("expected {DRAFT_2020_12}, got {}", failure::shortened(draft)))
 }
 
-/// The crate says where a keyword is wrong, but not where a reference is.
+/// The crate reports the path of a wrong keyword, but not that of a reference.
 fn build_error(error: &ValidationError<'_>, shape: &Shape) -> SchemaError {
     let dangling = match error.kind() {
         jsonschema::error::ValidationErrorKind::Referencing(_) => shape.foreign_reference(),
@@ -289,11 +289,11 @@ fn build_error(error: &ValidationError<'_>, shape: &Shape) -> SchemaError {
     };
     match dangling {
         Some((path, reference)) => shape::unresolved(path, reference),
-        None => refused(error.instance_path().as_str(), failure::message(error)),
+        None => schema_error(error.instance_path().as_str(), failure::message(error)),
     }
 }
 
-/// Runs on the caller's stack if that will do, else on a larger one. On the same thread either way: the engine of the
+/// Runs on the caller's stack if that is large enough, else on a larger one. On the same thread either way: the engine of the
 /// patterns keeps a cache for every thread that it has seen.
 fn on_stack_for<T>(frames: usize, run: impl FnOnce() -> T) -> std::io::Result<T> {
     if frames <= INLINE_FRAMES_MAX {
@@ -302,7 +302,7 @@ fn on_stack_for<T>(frames: usize, run: impl FnOnce() -> T) -> std::io::Result<T>
     Ok(corosensei::on_stack(DefaultStack::new(DEEP_STACK_BYTES)?, run))
 }
 
-fn refused(path: impl Into<String>, message: impl Into<String>) -> SchemaError {
+fn schema_error(path: impl Into<String>, message: impl Into<String>) -> SchemaError {
     SchemaError { path: path.into(), message: message.into() }
 }
 

@@ -1,7 +1,7 @@
 //! What a check of one value costs at most, found by going where the validator would, without its memory.
 //!
 //! Costlier than the bound from the graph (`work`), and closer: a pattern is charged only for the texts that it is
-//! held against. It also serves the listing of failures, which has no memory either, and copies values.
+//! matched with. It also serves the listing of failures, which has no memory either, and copies values.
 
 use serde_json::{Map, Value};
 
@@ -31,7 +31,7 @@ pub(super) fn is_listing_within(shape: &Shape, instance: &Value, steps_max: u64,
     walk.allows(instance)
 }
 
-/// Something that subschemas are held against.
+/// Something that subschemas apply to.
 #[derive(Clone, Copy)]
 enum Part<'v> {
     Value(&'v Value),

@@ -3,8 +3,8 @@
 //! A value is visited by every subschema that applies to it in place, and a child by every one that leads there. Both
 //! multiply along the way: two branches that each lead to the same child visit it twice, its child four times. The
 //! validator remembers results only for recursive references to objects and arrays. So the cost of one value is
-//! bounded at registration, and at each check it is held against the size of the value. Where that says too much, `walk`
-//! looks at the value itself.
+//! bounded at registration, and at each check it is multiplied by the size of the value. Where that exceeds the limit, `walk`
+//! visits the value itself.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use super::cost::Cost;
 use super::extent::Extent;
 use super::pattern::EIGHTHS;
 use super::shape::{Node, Shape};
-use super::{SchemaError, refused};
+use super::{SchemaError, schema_error};
 
 /// Most subschemas one inside the other on one value.
 /// People nest half a dozen; each is a frame on the stack, for every level of the value.
@@ -69,7 +69,7 @@ impl Work {
     /// Whether no value of that extent can cost more than `steps_max`.
     pub(super) fn is_affordable(&self, extent: &Extent, steps_max: u64) -> bool {
         let Cost { steps, per_byte, per_name_byte, backtracking, name_backtracking, unique, .. } = self.most;
-        // Whether a number is large is for the walk to see.
+        // Whether a number is large is found by the walk.
         let steps = steps.saturating_add(self.most.per_number.max(self.most.per_large_number));
         let per_byte = per_byte.max(per_name_byte);
         let backtracking = backtracking.max(name_backtracking);
@@ -92,7 +92,7 @@ impl Work {
 
 /// What the subschemas that apply in place, all together, do with one value.
 #[derive(Default)]
-struct Applied {
+struct InPlaceWork {
     visits: u64,
     cost: Cost,
     /// Subschemas that go through the names of all properties, or all items, to mark them.
@@ -104,7 +104,7 @@ struct Applied {
     each_item: Vec<usize>,
 }
 
-impl Applied {
+impl InPlaceWork {
     fn targets(&self) -> Vec<usize> {
         let each = [&self.each_property, &self.each_name, &self.each_item];
         let lists = self.named.values().chain(self.prefix.values()).chain(each);
@@ -193,8 +193,8 @@ impl Survey<'_> {
         }
     }
 
-    fn enter(&mut self, node: usize) -> Result<(usize, Applied, Vec<usize>), SchemaError> {
-        let mut applied = Applied::default();
+    fn enter(&mut self, node: usize) -> Result<(usize, InPlaceWork, Vec<usize>), SchemaError> {
+        let mut applied = InPlaceWork::default();
         self.apply(node, Mode::Validate, &mut Vec::new(), &mut applied)?;
         self.places.insert(node, Place::Open(applied.cost));
         let targets = applied.targets();
@@ -207,20 +207,20 @@ impl Survey<'_> {
         at: usize,
         mode: Mode,
         path: &mut Vec<(usize, Mode)>,
-        applied: &mut Applied,
+        applied: &mut InPlaceWork,
     ) -> Result<(), SchemaError> {
         let Some(node) = self.shape.nodes.get(at).filter(|_| !path.contains(&(at, mode))) else {
             return Ok(());
         };
         if path.len() >= IN_PLACE_DEPTH_MAX {
             let message = format!("expected at most {IN_PLACE_DEPTH_MAX} subschemas nested on one value");
-            return Err(refused("", message));
+            return Err(schema_error("", message));
         }
         applied.collect(node, mode);
         self.steps += 1 + (node.named.len() + node.each_property.len() + node.each_item.len()) as u64 / 8;
         if applied.visits > IN_PLACE_VISITS_MAX || self.steps > SURVEY_STEPS_MAX {
             let message = "too many subschemas apply to one value; checking it would take too long";
-            return Err(refused("", message));
+            return Err(schema_error("", message));
         }
         path.push((at, mode));
         self.depth = self.depth.max(path.len());
@@ -266,7 +266,7 @@ fn count_markers(
     };
     if path.len() >= IN_PLACE_DEPTH_MAX || !count(node) {
         let message = "too many subschemas in place of `unevaluatedProperties` and `unevaluatedItems`";
-        return Err(refused("", message));
+        return Err(schema_error("", message));
     }
     path.push(at);
     for next in &node.in_place {

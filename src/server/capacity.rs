@@ -1,4 +1,4 @@
-//! How many connections there may be, and giving memory back when many are gone.
+//! How many connections there may be, and the release of memory when many sessions have ended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,10 +8,10 @@ use super::ServerState;
 use crate::budget::ConnectionBudget;
 use crate::runtime::shard::Weight;
 
-/// Sessions that have to be gone since the last time before memory is given back: fewer are not worth the walk.
+/// Sessions that must have ended since the last release of memory: fewer are not worth the cost.
 const SESSIONS_GONE_MIN: usize = 64;
 
-/// How often memory is given back at most. It takes a lock on the allocator, for milliseconds.
+/// How often memory is released at most. It takes a lock on the allocator, for milliseconds.
 const TRIM_EVERY: Duration = Duration::from_secs(5);
 
 /// The open connections of a server.
@@ -33,7 +33,7 @@ impl Drop for ConnectionSlot {
 }
 
 impl Connections {
-    /// Room for `most`.
+    /// Allows `most` connections.
     pub(crate) fn new(most: usize) -> Self {
         Self { open: Arc::default(), most, numbered: AtomicUsize::new(0) }
     }
@@ -48,17 +48,17 @@ impl Connections {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Room for one more, if there is.
+    /// Takes a slot for one more connection, if one is free.
     pub(crate) fn admit(&self) -> Option<ConnectionSlot> {
         let slot = ConnectionSlot(Arc::clone(&self.open));
-        // Counted first and given back by the slot, so that two at once cannot both take the last place.
+        // Counted first and released by the slot, so that two threads cannot both take the last one.
         (self.open.fetch_add(1, Ordering::Relaxed) < self.most).then_some(slot)
     }
 }
 
-/// A connection's place on its shard; it goes with the connection through an upgrade.
+/// A connection's slot on its shard; it stays with the connection through an upgrade.
 #[derive(Clone)]
-pub(crate) struct Placed(
+pub(crate) struct ShardSlot(
     #[expect(dead_code, reason = "held, not read")] pub(super) Arc<(Weight, ConnectionSlot)>,
 );
 
@@ -70,7 +70,7 @@ impl ServerState {
     }
 }
 
-/// Decides when memory goes back to the system. Allocators keep what was freed; after a wave of sessions that is most of
+/// Decides when freed memory is returned to the system. Allocators keep it; after a wave of sessions that is most of
 /// what they have.
 #[derive(Debug)]
 pub(crate) struct Trimmer {
@@ -79,12 +79,12 @@ pub(crate) struct Trimmer {
 }
 
 impl Trimmer {
-    /// Nothing to give back yet.
+    /// A trimmer that has seen no sessions.
     pub(crate) fn new(now: Instant) -> Self {
         Self { most: 0, trimmed_at: now }
     }
 
-    /// Whether enough of the sessions are gone for memory to be given back. `most` of them lived since it was asked last:
+    /// Whether enough sessions have ended for memory to be released. `most` is how many were alive since the last check:
     /// a wave may come and go in between.
     pub(crate) fn is_due(&mut self, most: usize, sessions: usize, now: Instant) -> bool {
         self.most = self.most.max(most).max(sessions);
@@ -98,7 +98,8 @@ impl Trimmer {
     }
 }
 
-/// Gives memory back that the whole process has freed; that of JavaScript worlds is each shard's own to give.
+/// Returns memory that the process has freed to the system, except that of JavaScript contexts, which each shard
+/// returns itself.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[allow(unsafe_code)]
 pub(crate) fn trim() {
@@ -114,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_connection_too_many_is_not_admitted_until_another_ends() {
+    fn connection_past_the_limit_is_refused() {
         let connections = Connections::new(2);
         let first = connections.admit();
         let _second = connections.admit().unwrap();
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_given_back_after_many_sessions_and_not_too_often() {
+    fn memory_is_released_after_many_sessions_ended() {
         let start = Instant::now();
         let later = start + TRIM_EVERY;
         let mut trimmer = Trimmer::new(start);
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wave_that_came_and_went_between_two_looks_is_seen() {
+    fn sessions_that_ended_between_two_checks_count() {
         let start = Instant::now();
         let mut trimmer = Trimmer::new(start);
         assert!(!trimmer.is_due(SESSIONS_GONE_MIN - 1, 0, start + TRIM_EVERY));

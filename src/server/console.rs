@@ -1,7 +1,7 @@
 //! The web console: a page built from `js/console`, and the list of sessions that it shows.
 //!
-//! The page is part of the binary and is given to everybody, for it holds no secret; it asks for a token when the
-//! server wants one. What it shows comes over the same ways in as for any other client, so it can do nothing that its
+//! The page is part of the binary and is served without authentication, for it holds no secret; it asks for a token
+//! when the server requires one. It uses the same endpoints as any other client, so it can do nothing that its
 //! principal cannot.
 
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use serde_json::json;
 use super::{ServerState, http};
 use crate::sessions::ListScope;
 
-/// Sessions in one answer. More than a person reads, few enough that asking each of them stays cheap.
+/// Sessions in one answer. More than a person reads, few enough that inspecting each of them stays cheap.
 const SESSIONS_LISTED_MAX: usize = 200;
 
-/// How long sessions have to say how they are. One on a shard that is lost never says it.
+/// How long sessions have to report their state. One on a stuck shard never does.
 const LIST_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// Only what this server sends runs, and the page talks to this server alone. Styles that scripts set are no inline
-/// styles, so the editor needs no exception.
+/// Only scripts from this server run, and the page connects to this server alone. Styles that scripts set do not count
+/// as inline styles, so the editor needs no exception.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
      require-trusted-types-for 'script'; trusted-types 'none'";
@@ -62,7 +62,7 @@ fn file(content_type: &'static str, text: &'static str) -> Response<Body> {
     (headers, text).into_response()
 }
 
-/// The scope that the query of a request names; `None` if there is no such scope.
+/// The scope that the query of a request names; `None` if it is unknown.
 fn scope_of(uri: &Uri) -> Option<ListScope> {
     let query = uri.query().unwrap_or_default().as_bytes();
     let named = url::form_urlencoded::parse(query).find(|(name, _)| name == "scope");

@@ -1,8 +1,8 @@
-//! Who may come in: the token, the origin and the host of a request, all before the upgrade.
+//! Who may connect: checks of the token, the origin and the host of a request, all before the upgrade.
 //!
 //! Tokens are kept as SHA-256 and compared in constant time, each of them every time, so that neither the time of an
-//! answer nor the memory of the process gives one away. A browser cannot set `Authorization` on a WebSocket; it
-//! offers the subprotocol `bearer.<token in base64url>` beside ours instead, which is never echoed.
+//! answer nor the memory of the process reveals one. A browser cannot set `Authorization` on a WebSocket; it
+//! offers the subprotocol `bearer.<token in base64url>` beside scomp's instead, which is never echoed.
 
 mod load;
 mod origin;
@@ -36,15 +36,15 @@ const LOCAL_PRINCIPAL: &str = "anonymous";
 /// A refusal before the upgrade.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// A token is needed and none was shown.
+    /// A token is required and the request has none.
     NoToken,
-    /// Nobody has this token.
+    /// The token is unknown.
     WrongToken,
     /// A web page that is not on the list.
     ForeignOrigin,
-    /// Without tokens we answer to names of this machine only, or any web page could rebind its name to us.
+    /// Without tokens only names of this machine are served, or any web page could rebind its own name to this address.
     ForeignHost,
-    /// The token is good, but its holder lacks a role.
+    /// The token is valid, but its principal lacks a role.
     MissingRole(MissingRole),
 }
 
@@ -67,13 +67,12 @@ impl IntoResponse for Refusal {
             (StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, "Bearer")], text).into_response()
         };
         match self {
-            // One and the same text: who guesses learns nothing.
-            Self::NoToken | Self::WrongToken => unauthorized("A valid bearer token is needed.\n"),
-            Self::ForeignOrigin => {
-                (StatusCode::FORBIDDEN, "This origin is not allowed here.\n").into_response()
-            }
+            // The same text for both, so that guessing reveals nothing.
+            Self::NoToken | Self::WrongToken => unauthorized("A valid bearer token is required.\n"),
+            Self::ForeignOrigin => (StatusCode::FORBIDDEN, "Origin not allowed.\n").into_response(),
             Self::ForeignHost => {
-                (StatusCode::FORBIDDEN, "Without tokens only localhost is served.\n").into_response()
+                (StatusCode::FORBIDDEN, "Host not allowed: without tokens, only localhost is served.\n")
+                    .into_response()
             }
             Self::MissingRole(missing) => (StatusCode::FORBIDDEN, format!("{missing}\n")).into_response(),
         }
@@ -89,7 +88,7 @@ pub struct Gate {
     /// has every role.
     local: Arc<Principal>,
     /// The same principal without roles: peers of mounts that authenticate by themselves, and packages.
-    stranger: Arc<Principal>,
+    unauthenticated: Arc<Principal>,
 }
 
 #[derive(Debug)]
@@ -101,18 +100,23 @@ struct KnownToken {
 }
 
 impl Gate {
-    /// Everybody on this machine may come in, as one and the same principal.
+    /// A gate that admits every client on this machine, all as one principal.
     pub fn open() -> Self {
         Self::without_tokens(OriginSettings::default(), Quotas::default())
     }
 
     fn without_tokens(origins: OriginSettings, quotas: Quotas) -> Self {
-        let stranger = Principal::new(LOCAL_PRINCIPAL, Policy::default(), quotas);
-        let local = stranger.clone().with_roles(Roles::all());
-        Self { tokens: Vec::new(), origins, local: Arc::new(local), stranger: Arc::new(stranger) }
+        let unauthenticated = Principal::new(LOCAL_PRINCIPAL, Policy::default(), quotas);
+        let local = unauthenticated.clone().with_roles(Roles::all());
+        Self {
+            tokens: Vec::new(),
+            origins,
+            local: Arc::new(local),
+            unauthenticated: Arc::new(unauthenticated),
+        }
     }
 
-    /// Whether no token is needed. Such a gate belongs on a loopback address only.
+    /// Whether no token is required. Such a gate belongs on a loopback address only.
     pub fn is_open(&self) -> bool {
         self.tokens.is_empty()
     }
@@ -141,7 +145,7 @@ impl Gate {
 
     /// Lets a request through to a package that authenticates by itself. A web page must be on the list all the same,
     /// and where only this machine is served, the request must name it.
-    pub(crate) fn admit_stranger(
+    pub(crate) fn admit_unauthenticated(
         &self,
         uri: &Uri,
         headers: &HeaderMap,
@@ -153,13 +157,13 @@ impl Gate {
         if !origin::is_allowed(&self.origins, uri, headers) {
             return Err(Refusal::ForeignOrigin);
         }
-        Ok(self.stranger())
+        Ok(self.unauthenticated())
     }
 
     fn owner_of(&self, shown: &[u8]) -> Option<Arc<Principal>> {
         let hash = sha256(shown);
         let mut owner = None;
-        // No early exit: how long it takes says nothing about which token it is.
+        // No early exit: the time it takes reveals nothing about which token it is.
         for known in &self.tokens {
             if bool::from(known.hash.ct_eq(&hash)) {
                 owner = Some(&known.principal);
@@ -174,8 +178,8 @@ impl Gate {
     }
 
     /// The principal of peers that this gate does not authenticate, and of packages. It has no role.
-    pub(crate) fn stranger(&self) -> Arc<Principal> {
-        Arc::clone(&self.stranger)
+    pub(crate) fn unauthenticated(&self) -> Arc<Principal> {
+        Arc::clone(&self.unauthenticated)
     }
 }
 

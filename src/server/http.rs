@@ -1,4 +1,4 @@
-//! The web face of a server: the upgrade to WebSocket, and a few plain pages.
+//! The HTTP routes of a server: the upgrade to WebSocket, and a few plain pages.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(crate) fn router(state: Arc<ServerState>) -> Router {
             .route("/scomp", get(scomp))
             .route("/healthz", get(|| async { "ok\n" }))
             .route("/readyz", get(ready))
-            .route("/metrics", get(measured))
+            .route("/metrics", get(serve_metrics))
             .with_state(state),
     )
 }
@@ -44,8 +44,12 @@ async fn ready(State(state): State<Arc<ServerState>>) -> (StatusCode, &'static s
     }
 }
 
-/// The numbers span every principal's sessions, so they are for operators.
-async fn measured(State(state): State<Arc<ServerState>>, uri: Uri, headers: HeaderMap) -> Response<Body> {
+/// Serves the metrics. They cover every principal's sessions, so they need the role `operator`.
+async fn serve_metrics(
+    State(state): State<Arc<ServerState>>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response<Body> {
     match admit_as(&state, Role::Operator, &uri, &headers) {
         Ok(_) => ([(CONTENT_TYPE, METRICS_TYPE)], metrics::page(&state)).into_response(),
         Err(refusal) => refusal.into_response(),
@@ -53,7 +57,7 @@ async fn measured(State(state): State<Arc<ServerState>>, uri: Uri, headers: Head
 }
 
 pub(super) fn admit(state: &ServerState, uri: &Uri, headers: &HeaderMap) -> Result<Arc<Principal>, Refusal> {
-    noted(state, state.gate.admit(uri, headers))
+    record_refusal(state, state.gate.admit(uri, headers))
 }
 
 /// Admits a request whose principal has the role.
@@ -70,7 +74,7 @@ fn admit_as(
     }
 }
 
-/// Counts and records that a principal asked for more than its roles allow.
+/// Counts and records a request that needs a role which the principal does not have.
 pub(super) fn refuse_role(state: &ServerState, principal: &Principal, missing: MissingRole) -> Refusal {
     let refusal = Refusal::MissingRole(missing);
     observe::refused(refusal.reason());
@@ -79,8 +83,8 @@ pub(super) fn refuse_role(state: &ServerState, principal: &Principal, missing: M
     refusal
 }
 
-/// A refusal is counted and put down.
-pub(super) fn noted<T>(state: &ServerState, admitted: Result<T, Refusal>) -> Result<T, Refusal> {
+/// Counts and audits a refusal.
+pub(super) fn record_refusal<T>(state: &ServerState, admitted: Result<T, Refusal>) -> Result<T, Refusal> {
     admitted.inspect_err(|refusal| {
         let reason = refusal.reason();
         observe::refused(reason);
@@ -88,7 +92,7 @@ pub(super) fn noted<T>(state: &ServerState, admitted: Result<T, Refusal>) -> Res
     })
 }
 
-/// The root is ours, but for those who ask for the protocol of a package that is customarily spoken there.
+/// The root is scomp's, unless the client offers the subprotocol of a package that is mounted there.
 async fn root(state: State<Arc<ServerState>>, request: Request<Body>) -> Response<Body> {
     match mounts::at_root(&state, request.headers()) {
         Some(mount) => mount(request),

@@ -1,4 +1,4 @@
-//! The page `/metrics`: what was counted, and how much there is right now.
+//! The page `/metrics`: the counters of the process, and gauges of this server.
 
 use std::fmt::Write as _;
 
@@ -40,7 +40,7 @@ pub(crate) fn page(state: &ServerState) -> String {
     let services = state.services.list();
     let running = services.iter().filter(|service| service.state == ServiceState::Running).count();
     gauge(&mut text, "scomp_services", "Service scripts", services.len());
-    gauge(&mut text, "scomp_services_running", "Service scripts that started and are at work", running);
+    gauge(&mut text, "scomp_services_running", "Service scripts that have started and run", running);
     if let Some(bytes) = resident_bytes() {
         gauge(&mut text, "scomp_memory_bytes", "Memory of the process in RAM", bytes);
     }
@@ -60,7 +60,7 @@ fn metric(text: &mut String, kind: &str, name: &str, help: &str, value: usize) {
     let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n\n");
 }
 
-/// From the kernel's own account; `None` where it keeps no such file.
+/// As reported by the kernel; `None` where it has no such file.
 fn resident_bytes() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

@@ -1,4 +1,4 @@
-//! What packages add to a server: places at which they are reached, and work beside the sessions.
+//! What packages add to a server: mounts, and work beside the sessions.
 
 use std::io;
 use std::path::PathBuf;
@@ -37,10 +37,10 @@ pub(super) const HTTP_BODIES_MAX: usize = 32;
 /// How long such a request may take, so that slow ones do not keep all others out. Past it: 408.
 const BODY_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// Where scomp itself is spoken on the server's own port.
+/// The path of scomp itself on the server's own port.
 const ROOT: &str = "/";
 
-/// What the packages of a server brought along.
+/// What the packages of a server add to it.
 #[derive(Default)]
 pub(crate) struct Additions {
     pub(crate) mounts: Vec<Mount>,
@@ -68,8 +68,7 @@ impl Server {
         self.state.services.start(self, services, &self.state.stop);
     }
 
-    /// The addresses of their own that packages want to be reached at, and whether strangers may come in there
-    /// because nobody has to authenticate.
+    /// The listen addresses of packages, and whether any mount there works without authentication.
     pub fn listens(&self) -> Vec<(String, bool)> {
         let mut listens: Vec<(String, bool)> = Vec::new();
         for mount in &self.state.additions.mounts {
@@ -93,10 +92,10 @@ impl Server {
         let connect = move |principal: Option<_>| match (Weak::upgrade(&state), Weak::upgrade(&shards)) {
             (Some(state), Some(shards)) => {
                 // A package acts for its peers, so its own connections have no role either.
-                let principal = principal.unwrap_or_else(|| state.gate.stranger());
+                let principal = principal.unwrap_or_else(|| state.gate.unauthenticated());
                 Self { state, shards }.connect_as(principal)
             }
-            // The other end is dropped at once: whoever connects to a server that is gone sees that.
+            // The other end is dropped immediately, so that the client sees that the server is gone.
             _ => pair(PAIR_FRAMES_MAX).0,
         };
         Host::new(connect, self.state.stop.clone())
@@ -142,7 +141,7 @@ pub(super) fn at_root(
     Some(move |request| accept(&state, &endpoint, rule, request))
 }
 
-/// What a request to a mount has to show.
+/// What a request to a mount must pass.
 #[derive(Debug, Clone, Copy)]
 struct EntryRule {
     gate: MountGate,
@@ -158,7 +157,9 @@ impl EntryRule {
 fn admit(state: &ServerState, rule: EntryRule, uri: &Uri, headers: &HeaderMap) -> Result<Requester, Refusal> {
     let principal = match rule.gate {
         MountGate::Server => http::admit(state, uri, headers)?,
-        MountGate::Own => http::noted(state, state.gate.admit_stranger(uri, headers, rule.is_local))?,
+        MountGate::Own => {
+            http::record_refusal(state, state.gate.admit_unauthenticated(uri, headers, rule.is_local))?
+        }
     };
     Ok(Requester { principal, audit: state.directory.audit().clone() })
 }
@@ -177,7 +178,7 @@ async fn check(
     }
 }
 
-/// Pages read a body as a whole, so only so many are served at a time, and none for ever.
+/// Serves a request within the limits for bodies: pages read a body as a whole.
 async fn run_within(state: &ServerState, request: Request, next: Next) -> Response<Body> {
     if request.body().is_end_stream() {
         return next.run(request).await;
@@ -215,7 +216,7 @@ fn accept(
         read_bytes_max: endpoint.message_bytes_max(),
         sent_bytes_max: endpoint.sent_bytes_max(),
     };
-    // Only messages that are still arriving are counted: what becomes of them is the package's own affair.
+    // Only messages that are still arriving are counted: after that the package is responsible for them.
     let budget = ConnectionBudget::new(&state.budget, usize::MAX, sizes.read_bytes_max);
     upgrade::accept(request, subprotocol, sizes, budget, move |socket, placed| {
         let stop = state.stop.clone();

@@ -1,7 +1,7 @@
 //! Service scripts: code that runs from the start of the server, each in a session of its own that does not expire.
 //!
-//! A service is an ordinary client of its own server, over an in-process connection, so it has every binding at hand
-//! and every limit upon it. One that fails to start is started again with back-off; so is one whose session is lost.
+//! A service is an ordinary client of its own server, over an in-process connection, so it has every binding
+//! and every limit. One that fails to start is started again with back-off; so is one whose session is lost.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,17 +22,17 @@ const RESTART_WAIT_FIRST: Duration = Duration::from_millis(200);
 /// Longest wait before a service is started again.
 const RESTART_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Where a service stands.
+/// The state of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "state")]
 pub enum ServiceState {
-    /// Its script has not come to its end yet.
+    /// Its script has not returned yet.
     Starting,
-    /// Its script ended well; what it left behind is at work.
+    /// Its script returned; its timers and handlers run.
     Running,
-    /// It failed and will be started again.
+    /// It failed and will be restarted.
     Failed {
-        /// Why.
+        /// The message and stack of the failure.
         error: String,
     },
 }
@@ -42,7 +42,7 @@ pub enum ServiceState {
 pub struct Service {
     /// The file name of its script.
     pub name: String,
-    /// Where it stands.
+    /// Its current state.
     #[serde(flatten)]
     pub state: ServiceState,
     /// How often it was started.
@@ -65,12 +65,12 @@ impl Services {
         self.0.borrow().clone()
     }
 
-    /// Waits until each has come to the end of its script, well or not.
-    pub async fn settled(&self) {
+    /// Waits until each script has returned or failed.
+    pub async fn wait_until_started(&self) {
         let is_settled = |services: &Vec<Service>| {
             services.iter().all(|service| service.starts > 0 && service.state != ServiceState::Starting)
         };
-        // The sender is our own: it is not gone before us.
+        // `self` holds the sender, so it cannot be gone.
         let _ = self.0.subscribe().wait_for(is_settled).await;
     }
 
@@ -97,11 +97,11 @@ impl Services {
             self.note(index, ServiceState::Starting);
             match run(name, script, server).await {
                 Ok(client) => {
-                    tracing::info!(service = name, "service runs");
+                    tracing::info!(service = name, "service started");
                     self.note(index, ServiceState::Running);
                     backoff.reset();
                     client.closed().await;
-                    self.note(index, ServiceState::Failed { error: "its session was lost".to_owned() });
+                    self.note(index, ServiceState::Failed { error: "session lost".to_owned() });
                 }
                 Err(error) => {
                     tracing::error!(service = name, %error, "service failed to start");

@@ -1,7 +1,7 @@
 //! What an operator may set about the server's edge, as it stands in the configuration file.
 //!
 //! One place, so that the program embeds these tables as they are: `[auth]`, `[origins]`, `[quotas]`, `[tls]`,
-//! `[audit]`, `[server]`. Secrets never stand here: a token is known by its hash alone.
+//! `[audit]`, `[server]`. Secrets are never kept here: of a token only its hash.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::limits::{SettingCheck, SettingsError, machine};
 use crate::observe::audit::Audit;
 use crate::quota::Quotas;
 
-/// `[auth]`: who may come in. Without any token everybody may, and then only from this machine.
+/// `[auth]`: who may connect. Without any token every client may, but only from this machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AuthSettings {
@@ -28,17 +28,17 @@ pub struct AuthSettings {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenSettings {
-    /// Who shows this token. Tokens of one principal share its sessions and its quotas.
+    /// The principal that the token stands for. Tokens of one principal share its sessions and its quotas.
     pub principal: String,
     /// SHA-256 of the token, in hexadecimal.
     pub sha256: String,
-    /// Where it is set, for messages; filled in by what reads it.
+    /// Where it is set, for messages; filled in by the reader of the settings.
     #[serde(skip)]
     pub place: String,
     /// What the sessions opened with it may do.
     #[serde(default)]
     pub policy: Policy,
-    /// What its holder may do beyond the sessions of its own principal; absent: nothing.
+    /// What it permits beyond the sessions of its own principal; absent: nothing.
     #[serde(default, skip_serializing_if = "Roles::is_empty")]
     pub roles: Roles,
     /// How much its principal may use; absent: `[quotas]`.
@@ -64,7 +64,7 @@ pub struct TlsSettings {
     pub key: PathBuf,
 }
 
-/// `[audit]`: the record of who called what.
+/// `[audit]`: the audit log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AuditSettings {
@@ -84,7 +84,7 @@ impl Default for AuditSettings {
 }
 
 impl AuditSettings {
-    /// Opens the file, if there is to be one.
+    /// Opens the file, if one is set.
     pub fn open(&self) -> io::Result<Audit> {
         match &self.path {
             Some(path) => Audit::open(path, self.max_bytes, self.keep),
@@ -97,7 +97,7 @@ impl AuditSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerSettings {
-    /// Connections at once, upgraded or not. One more is closed before a byte of it is read.
+    /// Concurrent connections, upgraded or not. One more is closed before a byte of it is read.
     pub connections_max: usize,
     /// Bytes of messages in memory, over all connections, from the first byte of a frame to the answer: that much of
     /// requests, and as much of answers to the server's own calls. Past it large messages are not read until others
@@ -134,7 +134,7 @@ mod tests {
     use crate::binding::Role;
 
     #[test]
-    fn a_token_reads_with_its_policy_and_quotas() {
+    fn token_is_read_with_its_policy_and_quotas() {
         let text = r#"
             [[tokens]]
             principal = "ci"
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_in_plain_text_is_not_a_setting() {
+    fn token_in_plain_text_is_refused() {
         let text = "[[tokens]]\nprincipal = \"ci\"\ntoken = \"secret\"\n";
         let error = toml::from_str::<AuthSettings>(text).unwrap_err().to_string();
         assert!(error.contains("unknown field `token`"), "{error}");

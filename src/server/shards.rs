@@ -1,7 +1,7 @@
 //! The shards of a server, and the watchdog that replaces one that is stuck.
 //!
-//! Some builtins of QuickJS never ask whether to go on. A shard inside one of them serves nobody: after a grace it is
-//! taken out of service, its sockets are shut so that its clients know at once, and a fresh shard takes its place.
+//! Some builtins of QuickJS never poll the interrupt handler. A shard inside one of them serves no session: after a
+//! grace it is retired, its sockets are shut so that its clients notice immediately, and a fresh shard takes its place.
 //!
 //! A thread inside native code cannot be ended from outside. Until the builtin returns and the retired shard ends, its
 //! sessions count towards the quotas of their principals, and the CPU time that the thread burns is charged to the
@@ -20,8 +20,8 @@ use crate::limits::{SettingCheck, SettingsError};
 use crate::quota::SessionSlot;
 use crate::runtime::{self, shard::Shard};
 
-/// How often the watchdog looks. A script that goes round something slow holds its shard up for twice that at most.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How often the watchdog samples the shards. A loop around a slow operation blocks its shard for twice that at most.
+const SAMPLE_EVERY: Duration = Duration::from_millis(100);
 
 /// Most threads that run scripts. More than a machine has cores are of no use, and few machines have that many; each takes
 /// a stack, descriptors and ready contexts from the start. The server does not start with more.
@@ -46,35 +46,35 @@ pub(crate) struct Shards {
     sockets: Arc<OpenSockets>,
     next_shard: AtomicUsize,
     next_choice: AtomicUsize,
-    /// Shards out of service whose threads have not ended yet.
+    /// Retired shards whose threads have not ended yet.
     retired: Mutex<Vec<RetiredShard>>,
     retired_total: AtomicUsize,
     ended_total: AtomicUsize,
 }
 
-/// A shard that is out of service.
+/// A shard that was retired.
 struct RetiredShard {
     shard: Shard,
     /// CPU time of its thread that has been charged for.
     charged: Duration,
-    /// The places of its sessions in their principals' accounts.
+    /// The slots of its sessions in their principals' accounts.
     slots: Vec<SessionSlot>,
 }
 
 impl RetiredShard {
-    /// Charges the CPU time used since the last look to the principal whose script the thread is in.
+    /// Charges the CPU time used since the last sample to the principal whose script the thread is in.
     fn charge(&mut self) {
         let used = self.shard.cpu_time().saturating_sub(self.charged);
         self.charged += used;
         self.shard.poll_soon();
         if let Some(account) = self.shard.running_account() {
-            // On a retired shard no turn goes on, so there is none to stop.
+            // No turn on a retired shard can be stopped, so an overdraft has no further effect.
             let _ = account.charge_cpu(used, Instant::now);
         }
     }
 }
 
-/// What became of the shards that were stuck, for the metrics.
+/// Counts of the shards that were stuck, for the metrics.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct StuckShards {
     /// Retired ones whose threads have not ended.
@@ -102,7 +102,7 @@ impl Shards {
         }))
     }
 
-    /// The shard with the least on it; of several, another each time, so that all keep worlds ready for those who come.
+    /// The shard with the least load; of equal ones another each time, so that all their spare contexts are used.
     pub(crate) fn least_loaded(&self) -> Option<Shard> {
         let live = self.live.lock();
         let first = self.next_choice.fetch_add(1, Ordering::Relaxed) % live.len().max(1);
@@ -110,12 +110,12 @@ impl Shards {
         after.iter().chain(before).min_by_key(|shard| shard.load()).cloned()
     }
 
-    /// Gives memory back to the system: that of the process, and that of worlds on every shard.
-    pub(crate) fn give_memory_back(&self) {
+    /// Returns freed memory to the system: that of the process, and that of contexts on every shard.
+    pub(crate) fn release_memory(&self) {
         super::capacity::trim();
         for shard in self.live.lock().iter() {
-            // One that has too much to do keeps its memory until the next time.
-            let _ = shard.run(runtime::give_back);
+            // A shard whose queue is full keeps its memory until the next time.
+            let _ = shard.run(runtime::release_freed_memory);
         }
     }
 
@@ -124,7 +124,7 @@ impl Shards {
         &self.sockets
     }
 
-    /// What became of the shards that were stuck.
+    /// Counts of the shards that were stuck.
     pub(crate) fn stuck(&self) -> StuckShards {
         let retired = self.retired.lock();
         StuckShards {
@@ -135,8 +135,8 @@ impl Shards {
         }
     }
 
-    /// Watches the shards for as long as the server lives. `on_lost` gets the number of each that is retired and returns
-    /// the places of its sessions in the accounts, which are kept until its thread has ended.
+    /// Watches the shards for as long as the server lives. `on_lost` is called with the number of each that is retired and
+    /// returns the slots of its sessions in the accounts, which are kept until its thread has ended.
     pub(crate) fn watch(
         self: &Arc<Self>,
         stuck_after: Duration,
@@ -144,29 +144,33 @@ impl Shards {
     ) -> io::Result<()> {
         let shards = Arc::downgrade(self);
         let look = move || {
-            let mut sights = HashMap::new();
+            let mut samples = HashMap::new();
             while let Some(shards) = shards.upgrade() {
-                for mut lost in shards.replace_stuck(stuck_after, &mut sights) {
+                for mut lost in shards.replace_stuck(stuck_after, &mut samples) {
                     lost.slots = on_lost(lost.shard.number());
                     shards.retired.lock().push(lost);
                 }
                 shards.reap_retired();
                 drop(shards);
-                std::thread::sleep(LOOK_EVERY);
+                std::thread::sleep(SAMPLE_EVERY);
             }
         };
         std::thread::Builder::new().name("watchdog".to_owned()).spawn(look).map(drop)
     }
 
-    fn replace_stuck(&self, stuck_after: Duration, sights: &mut HashMap<usize, Sight>) -> Vec<RetiredShard> {
+    fn replace_stuck(
+        &self,
+        stuck_after: Duration,
+        samples: &mut HashMap<usize, Sample>,
+    ) -> Vec<RetiredShard> {
         let mut live = self.live.lock();
         let mut lost = Vec::new();
         for shard in live.iter_mut() {
             let number = shard.number();
-            if !is_stuck(shard, stuck_after, sights) {
+            if !is_stuck(shard, stuck_after, samples) {
                 continue;
             }
-            let charged = sights.remove(&number).map_or(Duration::ZERO, |sight| sight.cpu_time);
+            let charged = samples.remove(&number).map_or(Duration::ZERO, |sample| sample.cpu_time);
             tracing::error!(shard = number, "a shard is stuck in native code and is replaced");
             shard.retire();
             self.retired_total.fetch_add(1, Ordering::Relaxed);
@@ -175,7 +179,7 @@ impl Shards {
             self.sockets.shut_down(number);
             match Shard::start(self.next_shard.fetch_add(1, Ordering::Relaxed)) {
                 Ok(fresh) => *shard = fresh,
-                Err(error) => tracing::error!(%error, "no fresh shard can be started"),
+                Err(error) => tracing::error!(%error, "cannot start a new shard"),
             }
             lost.push(retired);
         }
@@ -197,34 +201,34 @@ impl Shards {
             return;
         }
         let count = ended.len();
-        // Given back before it is counted, so that a reader of the count finds the quotas free.
+        // The slots are dropped before it is counted, so that a reader of the count finds the quotas free.
         drop(ended);
         self.ended_total.fetch_add(count, Ordering::Relaxed);
         super::capacity::trim();
     }
 }
 
-/// What the watchdog saw of a shard when it first found it in the present stay inside JavaScript.
-struct Sight {
+/// The first sample of a shard in its present stay inside JavaScript.
+struct Sample {
     stay: u64,
     cpu_time: Duration,
 }
 
 /// Whether a shard has used `stuck_after` of CPU time since it was first seen in the stay that it is still in.
-fn is_stuck(shard: &Shard, stuck_after: Duration, sights: &mut HashMap<usize, Sight>) -> bool {
+fn is_stuck(shard: &Shard, stuck_after: Duration, samples: &mut HashMap<usize, Sample>) -> bool {
     let Some(stay) = shard.stay() else {
-        sights.remove(&shard.number());
+        samples.remove(&shard.number());
         return false;
     };
     let cpu_time = shard.cpu_time();
-    match sights.get_mut(&shard.number()) {
-        // A slice takes microseconds: this one goes round something slow, or never comes back.
-        Some(sight) if sight.stay == stay => shard.poll_soon(),
-        Some(sight) => *sight = Sight { stay, cpu_time },
+    match samples.get_mut(&shard.number()) {
+        // A slice takes microseconds: this one loops around a slow operation, or never returns.
+        Some(sample) if sample.stay == stay => shard.poll_soon(),
+        Some(sample) => *sample = Sample { stay, cpu_time },
         None => {
-            sights.insert(shard.number(), Sight { stay, cpu_time });
+            samples.insert(shard.number(), Sample { stay, cpu_time });
         }
     }
-    let Some(sight) = sights.get(&shard.number()) else { return false };
-    cpu_time.saturating_sub(sight.cpu_time) >= stuck_after
+    let Some(sample) = samples.get(&shard.number()) else { return false };
+    cpu_time.saturating_sub(sample.cpu_time) >= stuck_after
 }

@@ -2,7 +2,7 @@
 //!
 //! A connection owns its socket, and the table has only the number of its descriptor: one descriptor per connection. A
 //! number is in the table only while its socket is open. [`Socket`] takes it out before it closes, under the lock
-//! under which [`OpenSockets::shut_down`] uses it, so a number that the system has given away again is never touched.
+//! under which [`OpenSockets::shut_down`] uses it, so a number that the system has reused is never touched.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, IoSlice};
@@ -42,7 +42,7 @@ impl OpenSockets {
     }
 }
 
-/// A socket's place in the table, as long as it lives.
+/// A socket's entry in the table, until dropped.
 #[derive(Debug)]
 struct Entry {
     table: Arc<OpenSockets>,
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn sockets_of_a_shard_are_shut_and_others_are_not() {
+    async fn only_sockets_of_the_given_shard_are_shut() {
         let table = Arc::<OpenSockets>::default();
         let ((mut stuck, server_stuck), (healthy, server_healthy)) = (pair(), pair());
         let _on_stuck = table.enter(1, server_stuck).register().unwrap();
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_socket_leaves_the_table_when_it_closes() {
+    async fn socket_leaves_the_table_when_it_closes() {
         let table = Arc::<OpenSockets>::default();
         let (_client, server) = pair();
         let accepted = table.enter(7, server);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_never_reached_its_shard_leaves_the_table() {
+    fn socket_that_never_reached_its_shard_is_removed() {
         let table = Arc::<OpenSockets>::default();
         let (mut client, server) = pair();
         let accepted = table.enter(7, server);

@@ -1,4 +1,4 @@
-//! What keeps a server from being made.
+//! Why a server cannot be started.
 
 use std::io;
 
@@ -8,24 +8,24 @@ use crate::catalog::Catalog;
 use crate::limits::SettingsError;
 use crate::package::PackageError;
 
-/// Why a server could not be made.
+/// Why a server could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// Something is wrong with the bindings.
     #[error(transparent)]
     Bindings(#[from] PackageError),
-    /// Policies name bindings or effects that do not exist, and so would not protect from what they seem to.
+    /// Policies name bindings or effects that do not exist, so they would not restrict what they seem to.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Policies(Vec<UnknownName>),
     /// Limits or other settings that would crash the server, or with which it could serve nothing.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// The operating system says no.
+    /// An error of the operating system.
     #[error("cannot start: {0}")]
     Io(#[from] io::Error),
 }
 
-/// The names in the policies of tokens and of packages that mean nothing on a server with these bindings.
+/// The names in the policies of tokens and of packages that do not exist on a server with these bindings.
 pub fn check_policies(gate: &Gate, of_packages: &[(String, Policy)], catalog: &Catalog) -> Vec<UnknownName> {
     let names = PolicyNames::of(catalog);
     let mut unknown = gate.check_policies(&names);

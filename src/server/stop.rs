@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use super::Server;
 
-/// How long sessions have to answer what they cut short when the server stops.
+/// How long sessions have to answer the evals that they abort when the server stops.
 const LAST_ANSWERS_MAX: Duration = Duration::from_secs(1);
 
 /// How long connections have to close after that; then the same for the processes of bindings and the audit log.
 const CLOSE_MAX: Duration = Duration::from_secs(2);
 
-/// How often a server that stops looks whether its evals are over.
+/// How often a server that stops checks whether its evals are over.
 const IDLE_LOOK_EVERY: Duration = Duration::from_millis(20);
 
 impl Server {
@@ -18,9 +18,9 @@ impl Server {
     /// `drain_max` and five seconds, whatever a shard or a handler does.
     pub async fn stop(&self, drain_max: Duration) {
         self.state.directory.drain();
-        // A session on a stuck shard does not even say whether it is idle.
-        let _ = tokio::time::timeout(drain_max, self.become_idle()).await;
-        // Sessions answer what they cut short, and close their connections themselves; the rest is closed here.
+        // A session on a stuck shard does not report whether it is idle.
+        let _ = tokio::time::timeout(drain_max, self.wait_until_idle()).await;
+        // Sessions answer what they abort, and close their connections themselves; the rest is closed here.
         let ended = async {
             self.state.directory.end_all().await;
             self.state.tasks.close();
@@ -35,7 +35,7 @@ impl Server {
         let _ = tokio::time::timeout(CLOSE_MAX, last).await;
     }
 
-    async fn become_idle(&self) {
+    async fn wait_until_idle(&self) {
         while !self.is_idle().await {
             tokio::time::sleep(IDLE_LOOK_EVERY).await;
         }

@@ -1,4 +1,4 @@
-//! TLS for the listener, for those who have no proxy in front that does it.
+//! TLS for the listener, for a server without a proxy in front that terminates it.
 
 use std::io;
 use std::path::Path;
@@ -20,21 +20,17 @@ const TLS_HANDSHAKE_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Why the certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields are named as in the message")]
 pub enum TlsError {
     /// A file is missing, or is not PEM.
     #[error("cannot read {path}: {source}")]
-    File {
-        /// Which.
-        path: String,
-        /// Why.
-        source: rustls::pki_types::pem::Error,
-    },
-    /// The files do not go together.
-    #[error("the certificate cannot be used: {0}")]
+    File { path: String, source: rustls::pki_types::pem::Error },
+    /// The certificate and the key do not match, or are invalid.
+    #[error("invalid certificate: {0}")]
     Certificate(#[from] rustls::Error),
 }
 
-/// Takes connections in over TLS.
+/// Accepts connections over TLS.
 #[derive(Clone)]
 pub struct Tls(TlsAcceptor);
 
@@ -65,7 +61,7 @@ impl Tls {
         Ok(Self(TlsAcceptor::from(Arc::new(config))))
     }
 
-    /// Shakes hands with a client.
+    /// Runs the TLS handshake with a client.
     pub(crate) async fn accept(&self, socket: Socket) -> io::Result<TlsStream<Socket>> {
         timeout(TLS_HANDSHAKE_WAIT_MAX, self.0.accept(socket)).await?
     }

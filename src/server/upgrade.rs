@@ -1,6 +1,6 @@
 //! The upgrade of an HTTP request to a WebSocket.
 //!
-//! Done here rather than by the web framework, because only the bare socket can be read dry after a message that was
+//! Done here rather than by the web framework, because only the bare socket can be drained after a message that was
 //! too long: without that the peer would see a reset instead of close code 1009.
 
 use axum::body::Body;
@@ -16,7 +16,7 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 
 use std::sync::Arc;
 
-use super::capacity::Placed;
+use super::capacity::ShardSlot;
 use crate::budget::ConnectionBudget;
 use crate::runtime::shard::Shard;
 use crate::transport::{MessageSizes, Metered, WebSocket, config};
@@ -24,8 +24,8 @@ use crate::transport::{MessageSizes, Metered, WebSocket, config};
 /// An upgraded connection.
 pub(crate) type Upgrade = WebSocket<Metered<TokioIo<Upgraded>>>;
 
-/// Accepts a WebSocket and hands it to `serve`, on the shard that we are on, with its place there. The subprotocol is echoed if the client
-/// offers it, and nothing else is.
+/// Accepts a WebSocket and passes it to `serve`, on the current shard, with its slot there. Only `subprotocol` is
+/// echoed, if the client offers it.
 pub(crate) fn accept<F>(
     mut request: Request<Body>,
     subprotocol: Option<&str>,
@@ -34,7 +34,7 @@ pub(crate) fn accept<F>(
     serve: F,
 ) -> Response<Body>
 where
-    F: FnOnce(Upgrade, Option<Placed>) + Send + 'static,
+    F: FnOnce(Upgrade, Option<ShardSlot>) + Send + 'static,
 {
     let headers = request.headers();
     let key = match check(request.method(), headers) {
@@ -42,7 +42,7 @@ where
         Err(refusal) => return refusal.into_response(),
     };
     let offered = subprotocol.and_then(|subprotocol| offered(headers, subprotocol));
-    let placed = request.extensions_mut().remove::<Placed>();
+    let placed = request.extensions_mut().remove::<ShardSlot>();
     let upgrade = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
         let Ok(upgraded) = upgrade.await else { return };
@@ -67,24 +67,24 @@ where
     response
 }
 
-/// The key of a proper upgrade request.
+/// The key of a valid upgrade request.
 fn check(method: &Method, headers: &HeaderMap) -> Result<String, Response<Body>> {
     let wants =
         |name: &HeaderName, word: &str| tokens(headers, name).any(|token| token.eq_ignore_ascii_case(word));
     if method != Method::GET || !wants(&CONNECTION, "upgrade") || !wants(&UPGRADE, "websocket") {
-        let text = "This speaks WebSocket: ask for an upgrade.\n";
+        let text = "Expected a WebSocket upgrade.\n";
         return Err((StatusCode::UPGRADE_REQUIRED, [(UPGRADE, "websocket")], text).into_response());
     }
     if headers.get(SEC_WEBSOCKET_VERSION).is_none_or(|version| version != "13") {
-        let text = "Only version 13 of WebSocket is spoken.\n";
+        let text = "Expected WebSocket version 13.\n";
         return Err((StatusCode::UPGRADE_REQUIRED, [(SEC_WEBSOCKET_VERSION, "13")], text).into_response());
     }
     let key = headers.get(SEC_WEBSOCKET_KEY).and_then(|key| key.to_str().ok());
     key.map(str::to_owned)
-        .ok_or_else(|| (StatusCode::BAD_REQUEST, "The upgrade has no Sec-WebSocket-Key.\n").into_response())
+        .ok_or_else(|| (StatusCode::BAD_REQUEST, "Missing Sec-WebSocket-Key header.\n").into_response())
 }
 
-/// The subprotocol in the spelling of the client, which takes no other for an answer.
+/// The subprotocol as the client spells it: a client accepts no other spelling.
 pub(crate) fn offered(headers: &HeaderMap, subprotocol: &str) -> Option<HeaderValue> {
     let mut offers = tokens(headers, &SEC_WEBSOCKET_PROTOCOL);
     let offer = offers.find(|token| token.eq_ignore_ascii_case(subprotocol))?;

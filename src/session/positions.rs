@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 /// Most anchors kept for one code.
-/// A code with more edits than that is machine-made; the columns of its later lines are given as generated.
+/// A code with more edits than that is machine-made; the columns of its later lines are reported as generated.
 const POSITION_ANCHORS_MAX: usize = 1 << 16;
 
 /// Maps generated positions back; the default maps each to itself.

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::budget::{ConnectionBudget, NoRoom};
+use crate::budget::{ConnectionBudget, ReserveError};
 
 /// Holds the reader back in the middle of a large message until the server has room for it.
 pub struct Metered<S> {
@@ -30,11 +30,11 @@ impl<S> Metered<S> {
                     self.freed = None;
                     return Poll::Ready(Ok(()));
                 }
-                Err(NoRoom::TooSlow) => {
+                Err(ReserveError::TooSlow) => {
                     let message = "a large message took too long to arrive";
                     return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, message)));
                 }
-                Err(NoRoom::Full) => {}
+                Err(ReserveError::Full) => {}
             }
             let budget = &self.budget;
             match &mut self.freed {

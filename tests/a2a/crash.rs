@@ -1,4 +1,4 @@
-//! A server that is killed while it writes: everything that it acknowledged is there afterwards.
+//! A server that is killed while it writes: every acknowledged message survives.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -7,15 +7,14 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::support::wire::{Arrival, Wire};
-use crate::{ask, gateway, send};
+use crate::{exchange, gateway_folder, send};
 
-/// How often the server is killed; `SCOMP_CRASHES` asks for another number.
+/// How often the server is killed; `SCOMP_CRASHES` overrides it.
 const CRASHES: usize = 5;
 
-/// Messages of one life that are on their way at once.
+/// Messages per run that are in flight when the server is killed.
 const IN_FLIGHT: usize = 64;
 
-/// A server process.
 struct Process {
     child: Child,
     url: String,
@@ -34,7 +33,7 @@ impl Process {
     }
 }
 
-/// Killed, with no chance to clean up.
+/// Kills the process, without a chance to clean up.
 impl Drop for Process {
     fn drop(&mut self) {
         self.child.kill().unwrap();
@@ -51,31 +50,32 @@ fn message(id: &str) -> Value {
 
 async fn entries(wire: &mut Wire) -> Vec<String> {
     let get = json!({"service": "session", "action": "get", "agent": "examiner", "sessionId": "s"});
-    let answer = ask(wire, json!({"type": "request", "content": get})).await;
-    let entries = answer["content"]["result"]["entries"].as_array().unwrap_or_else(|| panic!("{answer}"));
+    let reply = exchange(wire, json!({"type": "request", "content": get})).await;
+    let entries = reply["content"]["result"]["entries"].as_array().unwrap_or_else(|| panic!("{reply}"));
     entries.iter().map(|entry| entry["id"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Sends until the server was killed after so many answers; gives the ids that were answered.
-async fn send_until_killed(server: Process, life: usize, answers: usize) -> Vec<String> {
+/// Kills the server after `replies` replies; returns the ids of the messages that were
+/// acknowledged.
+async fn send_until_killed(server: Process, run: usize, replies: usize) -> Vec<String> {
     let mut wire = Wire::offering(&server.url, Some("a2a-v1")).await;
-    for number in 0..answers + IN_FLIGHT {
-        send(&mut wire, message(&format!("m-{life}-{number}"))).await;
+    for number in 0..replies + IN_FLIGHT {
+        send(&mut wire, message(&format!("m-{run}-{number}"))).await;
     }
     let mut acknowledged = Vec::new();
     let mut server = Some(server);
     loop {
         match wire.next().await {
             Arrival::Text(text) => {
-                let answer: Value = serde_json::from_str(&text).unwrap();
-                // Nobody is there to read it; but it was kept before that was said.
-                assert_eq!(answer["content"]["code"], 3002, "{answer}");
-                acknowledged.push(answer["correlationId"].as_str().unwrap().to_owned());
+                let reply: Value = serde_json::from_str(&text).unwrap();
+                // The agent is offline, but the message was stored before this error was sent.
+                assert_eq!(reply["content"]["code"], 3002, "{reply}");
+                acknowledged.push(reply["correlationId"].as_str().unwrap().to_owned());
             }
             Arrival::Closed(_) | Arrival::Gone => return acknowledged,
-            Arrival::Silence => panic!("the server hangs"),
+            Arrival::Silence => panic!("no reply and no close"),
         }
-        if acknowledged.len() == answers
+        if acknowledged.len() == replies
             && let Some(server) = server.take()
         {
             drop(server);
@@ -84,13 +84,13 @@ async fn send_until_killed(server: Process, life: usize, answers: usize) -> Vec<
 }
 
 #[tokio::test]
-async fn what_was_acknowledged_outlives_every_crash() {
+async fn acknowledged_messages_survive_every_crash() {
     let crashes = std::env::var("SCOMP_CRASHES").map_or(CRASHES, |count| count.parse().unwrap());
-    let folder = gateway(json!({"messagesPerSecond": 1_000_000, "messagesBurst": 1_000_000}));
+    let folder = gateway_folder(json!({"messagesPerSecond": 1_000_000, "messagesBurst": 1_000_000}));
     let mut acknowledged = Vec::new();
-    for life in 0..crashes {
+    for run in 0..crashes {
         let server = Process::start(folder.path());
-        acknowledged.extend(send_until_killed(server, life, 20 + life * 7 % 50).await);
+        acknowledged.extend(send_until_killed(server, run, 20 + run * 7 % 50).await);
     }
     let server = Process::start(folder.path());
     let mut wire = Wire::offering(&server.url, Some("a2a-v1")).await;
@@ -101,5 +101,5 @@ async fn what_was_acknowledged_outlives_every_crash() {
     let mut unique = found.clone();
     unique.sort();
     unique.dedup();
-    assert_eq!(unique.len(), found.len(), "and nothing is there twice");
+    assert_eq!(unique.len(), found.len(), "no duplicates");
 }

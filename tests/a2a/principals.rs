@@ -1,14 +1,14 @@
-//! Two principals on one gateway: names are seen by all, and each belongs to one of them.
+//! Two principals on one gateway: both see all names, and each name belongs to one of them.
 
 use serde_json::{Value, json};
 
-use crate::elsewhere::WAIT_UP;
+use crate::remote_gateway::WAIT_UP;
 use crate::support::wire::Wire;
 use crate::support::{Folder, Running};
-use crate::{ask, gateway};
+use crate::{exchange, gateway_folder};
 
 async fn start(config: Value) -> (Folder, Running, Wire, Wire) {
-    let folder = gateway(config);
+    let folder = gateway_folder(config);
     let server = Running::for_principals(folder.path(), &["ada", "bob"]).await;
     let ada = Wire::live_as(&server.url, "ada").await;
     let bob = Wire::live_as(&server.url, "bob").await;
@@ -17,7 +17,7 @@ async fn start(config: Value) -> (Folder, Running, Wire, Wire) {
 
 const REGISTER: &str = "await a2a.register({ name: 'coder', onMessage: () => 'ada here' }); 0";
 
-/// Everything that bob must not do with an agent of ada's; `to` is a configured gateway.
+/// Returns all calls that bob must not make with an agent of ada; `to` is a configured gateway.
 fn attempts(to: &str) -> Vec<String> {
     [
         "register({ TO name: 'coder', onMessage: () => 'bob here' })",
@@ -39,7 +39,7 @@ fn attempts(to: &str) -> Vec<String> {
     .to_vec()
 }
 
-async fn is_refused(bob: &mut Wire, call: &str) {
+async fn assert_refused(bob: &mut Wire, call: &str) {
     let code =
         format!("await a2a.{call}.then(() => 'allowed', (error) => `${{error.code}} ${{error.message}}`)");
     let caught = bob.value(&code).await;
@@ -51,14 +51,14 @@ async fn is_refused(bob: &mut Wire, call: &str) {
 }
 
 #[tokio::test]
-async fn agent_of_one_principal_is_closed_to_another() {
+async fn agent_is_refused_to_another_principal() {
     let (_folder, server, mut ada, mut bob) = start(json!({})).await;
     ada.value(REGISTER).await;
     bob.value("await a2a.register({ name: 'bobs', onMessage: () => 'bob' }); 0").await;
     let asked = "(await a2a.request({ agent: 'coder', content: 'hi' })).content.content";
-    assert_eq!(bob.value(asked).await, json!("ada here"), "the name is an address for all");
+    assert_eq!(bob.value(asked).await, json!("ada here"), "every principal may send to the name");
     for call in attempts("") {
-        is_refused(&mut bob, &call).await;
+        assert_refused(&mut bob, &call).await;
     }
     assert_eq!(bob.value("await a2a.unregister({ name: 'coder' })").await, json!(false));
     let listed = "(await a2a.sessions.list({})).sessions.map((session) => session.agent)";
@@ -67,17 +67,17 @@ async fn agent_of_one_principal_is_closed_to_another() {
     let entries = "(await a2a.sessions.get({ agent: 'coder', sessionId: 'main' })).entries.length";
     assert_eq!(ada.value(entries).await, json!(2));
     let mut socket = Wire::open_as(&format!("{}a2a", server.url), "bob", Some("a2a-v1")).await;
-    let shake = json!({"type": "handshake", "from": "coder", "content": {"action": "advertise"}});
-    assert_eq!(ask(&mut socket, shake).await["content"]["code"], 5004);
+    let handshake = json!({"type": "handshake", "from": "coder", "content": {"action": "advertise"}});
+    assert_eq!(exchange(&mut socket, handshake).await["content"]["code"], 5004);
     let service = json!({"service": "session", "action": "get", "agent": "coder", "sessionId": "main"});
     assert_eq!(
-        ask(&mut socket, json!({"type": "request", "content": service})).await["content"]["code"],
+        exchange(&mut socket, json!({"type": "request", "content": service})).await["content"]["code"],
         5004
     );
 }
 
 #[tokio::test]
-async fn name_with_sessions_stays_its_principals_while_it_is_offline() {
+async fn offline_name_with_sessions_keeps_its_owner() {
     let (folder, server, mut ada, mut bob) = start(json!({})).await;
     ada.value(REGISTER).await;
     bob.value("await a2a.send({ agent: 'coder', content: 'hi' }); 0").await;
@@ -85,26 +85,26 @@ async fn name_with_sessions_stays_its_principals_while_it_is_offline() {
     let wait = "while (await a2a.status({ agent: 'coder' }) !== 'offline') await new Promise((done) => setTimeout(done, 1));";
     bob.value(&format!("{wait} 0")).await;
     for call in attempts("") {
-        is_refused(&mut bob, &call).await;
+        assert_refused(&mut bob, &call).await;
     }
     let mut socket = Wire::open_as(&format!("{}a2a", server.url), "bob", Some("a2a-v1")).await;
     let forged = json!({"type": "message", "from": "coder", "agent": "steward", "content": {"role": "user", "content": "x"}});
-    assert_eq!(ask(&mut socket, forged).await["content"]["code"], 5004);
-    // Another run of the server knows it as well.
+    assert_eq!(exchange(&mut socket, forged).await["content"]["code"], 5004);
+    // The owner survives a restart.
     drop((bob, server));
     let copy = Folder::copy_of(folder.path());
     let server = Running::for_principals(copy.path(), &["ada", "bob"]).await;
     let mut bob = Wire::live_as(&server.url, "bob").await;
-    is_refused(&mut bob, "register({ name: 'coder', onMessage: () => 'bob here' })").await;
+    assert_refused(&mut bob, "register({ name: 'coder', onMessage: () => 'bob here' })").await;
     let mut ada = Wire::live_as(&server.url, "ada").await;
     ada.value(REGISTER).await;
 }
 
 #[tokio::test]
-async fn name_that_left_nothing_behind_is_free() {
+async fn offline_name_without_sessions_is_free() {
     let (_folder, _server, mut ada, mut bob) = start(json!({})).await;
     ada.value(REGISTER).await;
-    is_refused(&mut bob, "register({ name: 'coder', onMessage: () => 'bob here' })").await;
+    assert_refused(&mut bob, "register({ name: 'coder', onMessage: () => 'bob here' })").await;
     assert_eq!(ada.value("await a2a.unregister({ name: 'coder' })").await, json!(true));
     let wait = "while (await a2a.status({ agent: 'coder' }) !== 'offline') await new Promise((done) => setTimeout(done, 1));";
     bob.value(&format!("{wait} 0")).await;
@@ -112,21 +112,21 @@ async fn name_that_left_nothing_behind_is_free() {
 }
 
 #[tokio::test]
-async fn sessions_of_a_name_without_an_owner_are_the_operators() {
+async fn sessions_without_an_owner_belong_to_the_operator() {
     let (_folder, _server, mut ada, mut bob) = start(json!({})).await;
     ada.value("await a2a.send({ agent: 'steward', content: 'secret' }).catch(() => 0); 0").await;
-    is_refused(&mut bob, "sessions.get({ agent: 'steward', sessionId: 'main' })").await;
+    assert_refused(&mut bob, "sessions.get({ agent: 'steward', sessionId: 'main' })").await;
     bob.value("await a2a.register({ name: 'steward', onMessage: () => 'me' }); 0").await;
     let entries = "(await a2a.sessions.get({ agent: 'steward', sessionId: 'main' })).entries.length";
-    assert_eq!(bob.value(entries).await, json!(1), "who bears the name gets what was sent to it");
-    is_refused(&mut ada, "sessions.get({ agent: 'steward', sessionId: 'main' })").await;
+    assert_eq!(bob.value(entries).await, json!(1), "registering the name grants access to its sessions");
+    assert_refused(&mut ada, "sessions.get({ agent: 'steward', sessionId: 'main' })").await;
 }
 
 #[tokio::test]
-async fn configuration_names_owners_or_shares_all() {
+async fn config_sets_owners_or_shares_names() {
     let agents = json!([{"name": "steward", "role": "r", "owner": "ada"}, {"name": "coder", "role": "r"}]);
     let (_folder, _server, mut ada, mut bob) = start(json!({"agents": agents})).await;
-    is_refused(&mut bob, "register({ name: 'steward', onMessage: () => 'me' })").await;
+    assert_refused(&mut bob, "register({ name: 'steward', onMessage: () => 'me' })").await;
     ada.value("await a2a.register({ name: 'steward', onMessage: () => 'me' }); 0").await;
     let (_folder, _server, mut ada, mut bob) = start(json!({"shared": true})).await;
     ada.value(REGISTER).await;
@@ -139,8 +139,8 @@ async fn configuration_names_owners_or_shares_all() {
 }
 
 #[tokio::test]
-async fn agent_at_a_gateway_elsewhere_is_closed_to_another_principal() {
-    let far = gateway(json!({}));
+async fn remote_agent_is_refused_to_another_principal() {
+    let far = gateway_folder(json!({}));
     let there = Running::folder(far.path()).await;
     let link = json!({"far": {"url": format!("{}a2a", there.url)}});
     let (_folder, _server, mut ada, mut bob) = start(json!({"gateways": link})).await;
@@ -149,16 +149,16 @@ async fn agent_at_a_gateway_elsewhere_is_closed_to_another_principal() {
     let asked = "(await a2a.request({ gateway: 'far', agent: 'coder', content: 'hi' })).content.content";
     assert_eq!(bob.value(asked).await, json!("ada here"));
     for call in attempts("gateway: 'far',") {
-        is_refused(&mut bob, &call).await;
+        assert_refused(&mut bob, &call).await;
     }
     let listed = "(await a2a.sessions.list({ gateway: 'far' })).sessions.map((session) => session.agent)";
     assert_eq!(bob.value(listed).await, json!([]));
     assert_eq!(ada.value(listed).await, json!(["coder"]));
-    assert_eq!(bob.value(asked).await, json!("ada here"), "it is still ada's");
+    assert_eq!(bob.value(asked).await, json!("ada here"), "the agent still belongs to ada");
 }
 
 #[tokio::test]
-async fn session_is_exported_and_imported_into_another_workspace() {
+async fn exported_session_is_imported_by_another_agent() {
     let (_folder, _server, mut ada, mut bob) = start(json!({})).await;
     ada.value(REGISTER).await;
     bob.value("await a2a.register({ name: 'bobs', onMessage: () => 'x' }); 0").await;
@@ -184,5 +184,5 @@ async fn session_is_exported_and_imported_into_another_workspace() {
         assert_eq!(bob.value(&refused(&call)).await, json!(2005), "{wrong}");
     }
     let none = "a2a.sessions.export({ agent: 'bobs', sessionId: 'bad' })";
-    assert_eq!(bob.value(&refused(none)).await, json!(4001), "nothing of it was kept");
+    assert_eq!(bob.value(&refused(none)).await, json!(4001), "nothing was stored");
 }

@@ -1,15 +1,15 @@
-//! The reference client and voter of the specification, step by step as they are written there.
+//! The reference client and voters of the specification, step by step.
 
 use serde_json::{Value, json};
 
 use crate::support::Running;
 use crate::support::wire::{Arrival, Wire};
-use crate::{agent, gateway, send};
+use crate::{connect_agent, gateway_folder, send};
 
-/// What the reference client does in its constructor and in `connect`: the root of the port, and the subprotocol.
-async fn reference_client(server: &Running) -> Wire {
+/// Connects like the reference client: to the root path, with the subprotocol.
+async fn connect_reference_client(server: &Running) -> Wire {
     let mut wire = Wire::offering(&server.url, Some("a2a-v1")).await;
-    assert_eq!(wire.subprotocol.as_deref(), Some("a2a-v1"), "it does not go on without");
+    assert_eq!(wire.subprotocol.as_deref(), Some("a2a-v1"), "the reference client requires it");
     let capabilities = json!({"supportedMessageTypes": ["message", "status", "error"], "version": "1.0.0"});
     let handshake = json!({
         "type": "handshake", "content": {"action": "advertise", "capabilities": capabilities},
@@ -22,8 +22,9 @@ async fn reference_client(server: &Running) -> Wire {
     wire
 }
 
-/// What `sendMessage` sends; it resolves only on a `message` with the same correlation.
-fn send_message(agent: &str, correlation_id: &str) -> Value {
+/// Returns the frame of `sendMessage`, which resolves only on a `message` with the same
+/// correlation.
+fn message_to(agent: &str, correlation_id: &str) -> Value {
     json!({
         "type": "message", "agent": agent,
         "content": {"role": "user", "content": "What is the current status of the collective?"},
@@ -33,36 +34,36 @@ fn send_message(agent: &str, correlation_id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn the_reference_client_gets_one_message_for_each_of_its_own() {
-    let folder = gateway(json!({}));
+async fn reference_client_gets_one_reply_per_message() {
+    let folder = gateway_folder(json!({}));
     let server = Running::folder(folder.path()).await;
     let mut script = Wire::live(&server.url).await;
     script.value("await a2a.register({ name: 'steward', onMessage: () => 'all is well' }); 0").await;
-    let mut client = reference_client(&server).await;
-    // Its ids come from a clock of milliseconds: two messages may have the same.
-    send(&mut client, send_message("steward", "corr-1")).await;
-    send(&mut client, send_message("steward", "corr-1")).await;
+    let mut client = connect_reference_client(&server).await;
+    // Its ids come from a millisecond clock, so two messages may share one.
+    send(&mut client, message_to("steward", "corr-1")).await;
+    send(&mut client, message_to("steward", "corr-1")).await;
     for _ in 0..2 {
-        let answer = client.json().await;
+        let reply = client.json().await;
         assert_eq!(
-            (&answer["type"], &answer["metadata"]["correlationId"]),
+            (&reply["type"], &reply["metadata"]["correlationId"]),
             (&json!("message"), &json!("corr-1"))
         );
-        assert_eq!(answer["content"]["content"], "all is well");
+        assert_eq!(reply["content"]["content"], "all is well");
     }
     send(&mut client, json!({"type": "disconnect", "content": {"reason": "manual"}})).await;
-    assert_eq!(client.next().await, Arrival::Closed(1000), "nothing is answered");
+    assert_eq!(client.next().await, Arrival::Closed(1000), "no reply");
 }
 
 #[tokio::test]
-async fn the_reference_voters_decide_by_the_id_of_the_message() {
-    let folder = gateway(json!({}));
+async fn reference_voters_vote_by_message_id() {
+    let folder = gateway_folder(json!({}));
     let server = Running::folder(folder.path()).await;
     let mut voters = Vec::new();
     for name in ["alpha", "beta", "charlie"] {
-        voters.push((name, agent(&server, name).await));
+        voters.push((name, connect_agent(&server, name).await));
     }
-    let mut client = reference_client(&server).await;
+    let mut client = connect_reference_client(&server).await;
     let proposal = json!({
         "type": "proposal", "from": "steward", "id": "msg-9",
         "content": {"proposal": "Implement new feature X", "reasoning": "need", "deadline": 1_711_843_200_000_u64},
@@ -97,11 +98,11 @@ async fn the_reference_voters_decide_by_the_id_of_the_message() {
 }
 
 #[tokio::test]
-async fn the_audit_log_has_every_message_and_no_content() {
-    let folder = gateway(json!({"audit": "audit.jsonl"}));
+async fn audit_log_has_every_message_and_no_content() {
+    let folder = gateway_folder(json!({"audit": "audit.jsonl"}));
     let server = Running::folder(folder.path()).await;
-    let mut client = reference_client(&server).await;
-    send(&mut client, send_message("steward", "corr-1")).await;
+    let mut client = connect_reference_client(&server).await;
+    send(&mut client, message_to("steward", "corr-1")).await;
     assert_eq!(client.json().await["content"]["code"], 3002);
     let path = folder.path().join("audit.jsonl");
     let text = loop {

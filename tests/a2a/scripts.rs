@@ -1,21 +1,21 @@
-//! Scripts as agents: what they are told, what they answer, and how long they live.
+//! Scripts as agents and clients of the gateway.
 
 use serde_json::{Value, json};
 
 use crate::support::Running;
 use crate::support::wire::{Arrival, Wire};
-use crate::{agent, ask, connect, gateway, send};
+use crate::{connect, connect_agent, exchange, gateway_folder, send};
 
 const ECHO: &str = "await a2a.register({ name: 'coder', role: 'tester', onMessage: (m) => \
     m.type === 'request' ? { did: m.content.service } : `you said ${m.content.content}` })";
 
 async fn start(config: Value) -> (crate::support::Folder, Running) {
-    let folder = gateway(config);
+    let folder = gateway_folder(config);
     let server = Running::folder(folder.path()).await;
     (folder, server)
 }
 
-fn question(agent: &str, text: &str) -> Value {
+fn message_to(agent: &str, text: &str) -> Value {
     json!({
         "type": "message", "agent": agent, "content": {"role": "user", "content": text},
         "metadata": {"correlationId": "c"}
@@ -23,42 +23,42 @@ fn question(agent: &str, text: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_on_message_returns_is_the_answer() {
+async fn return_value_of_on_message_is_the_reply() {
     let (_folder, server) = start(json!({})).await;
     let mut script = Wire::live(&server.url).await;
     script.value(&format!("{ECHO}; 0")).await;
     let mut client = connect(&server).await;
-    let answer = ask(&mut client, question("coder", "hello")).await;
+    let answer = exchange(&mut client, message_to("coder", "hello")).await;
     assert_eq!((&answer["type"], &answer["from"]), (&json!("message"), &json!("coder")));
     assert_eq!(answer["content"], json!({"role": "assistant", "content": "you said hello"}));
     assert_eq!(answer["metadata"]["correlationId"], "c");
     let request = json!({
         "type": "request", "agent": "coder", "content": {"service": "build"}, "metadata": {"correlationId": "r"}
     });
-    let response = ask(&mut client, request).await;
+    let response = exchange(&mut client, request).await;
     assert_eq!(
         (&response["type"], &response["content"]["result"]),
         (&json!("response"), &json!({"did": "build"}))
     );
-    let listed = ask(&mut client, json!({"type": "discovery", "content": {"action": "list"}})).await;
+    let listed = exchange(&mut client, json!({"type": "discovery", "content": {"action": "list"}})).await;
     let agents = listed["content"]["agents"].as_array().unwrap();
     let coder = agents.iter().find(|agent| agent["name"] == "coder").unwrap();
     assert_eq!((&coder["role"], &coder["status"]), (&json!("tester"), &json!("online")));
 }
 
 #[tokio::test]
-async fn what_on_message_throws_is_the_agents_error() {
+async fn error_of_on_message_is_an_agent_error() {
     let (_folder, server) = start(json!({})).await;
     let mut script = Wire::live(&server.url).await;
     script
         .value("await a2a.register({ name: 'coder', onMessage: () => { throw new Error('no') } }); 0")
         .await;
-    let error = ask(&mut connect(&server).await, question("coder", "x")).await;
+    let error = exchange(&mut connect(&server).await, message_to("coder", "x")).await;
     assert_eq!(error["content"], json!({"error": "AGENT_ERROR", "message": "no", "code": 3004}));
 }
 
 #[tokio::test]
-async fn scripts_ask_each_other_and_external_agents() {
+async fn scripts_send_requests_to_scripts_and_connections() {
     let (_folder, server) = start(json!({})).await;
     let mut coder = Wire::live(&server.url).await;
     coder.value(&format!("{ECHO}; 0")).await;
@@ -68,7 +68,7 @@ async fn scripts_ask_each_other_and_external_agents() {
     let result =
         script.value("(await a2a.request({ agent: 'coder', service: 's' })).content.result.did").await;
     assert_eq!(result, json!("s"));
-    let mut dreamer = agent(&server, "dreamer").await;
+    let mut dreamer = connect_agent(&server, "dreamer").await;
     let code = "(await a2a.request({ agent: 'dreamer', content: 'hi' })).content";
     let asking = script.send("eval", json!({"code": code})).await;
     let asked = dreamer.json().await;
@@ -84,17 +84,17 @@ async fn scripts_ask_each_other_and_external_agents() {
 }
 
 #[tokio::test]
-async fn errors_reach_scripts_with_their_codes() {
+async fn gateway_errors_have_their_codes_in_scripts() {
     let (_folder, server) = start(json!({})).await;
     let mut script = Wire::live(&server.url).await;
     let calls = [
-        ("a2a.send({ agent: 'nobody', content: 'x' })", 3001),
+        ("a2a.send({ agent: 'unknown', content: 'x' })", 3001),
         ("a2a.send({ agent: 'steward', content: 'x' })", 3002),
         ("a2a.request({ agent: 'steward', content: 'x' })", 3002),
         ("a2a.send({ agent: 'steward', content: 'x', from: 'gateway' })", 5004),
         ("a2a.vote({ from: 'alpha', proposalId: 'p', vote: 'approve' })", 5004),
         ("a2a.sessions.get({ agent: 'steward', sessionId: 'none' })", 4001),
-        ("a2a.status({ agent: 'nobody' })", 3001),
+        ("a2a.status({ agent: 'unknown' })", 3001),
     ];
     for (call, code) in calls {
         let caught = script.value(&format!("await {call}.then(() => 0, (error) => error.code)")).await;
@@ -103,11 +103,11 @@ async fn errors_reach_scripts_with_their_codes() {
 }
 
 #[tokio::test]
-async fn an_agent_lives_as_long_as_its_session_or_until_it_is_given_up() {
+async fn agent_goes_offline_on_unregister_or_session_end() {
     let (_folder, server) = start(json!({})).await;
     let mut watcher = connect(&server).await;
     let subscribe = json!({"type": "subscribe", "content": {"channel": "agent:status", "agents": ["coder"]}});
-    assert_eq!(ask(&mut watcher, subscribe).await["content"]["status"], "subscribed");
+    assert_eq!(exchange(&mut watcher, subscribe).await["content"]["status"], "subscribed");
     let mut script = Wire::live(&server.url).await;
     script.value(&format!("{ECHO}; 0")).await;
     assert_eq!(watcher.json().await["content"]["status"], "online");
@@ -122,7 +122,7 @@ async fn an_agent_lives_as_long_as_its_session_or_until_it_is_given_up() {
 }
 
 #[tokio::test]
-async fn three_scripts_decide_and_the_proposer_is_told() {
+async fn script_members_vote_and_the_proposer_gets_a_decision() {
     let (_folder, server) = start(json!({})).await;
     let mut members = Vec::new();
     for (name, vote) in [("alpha", "'approve'"), ("beta", "{ vote: 'approve', reasoning: 'r' }")] {
@@ -131,7 +131,7 @@ async fn three_scripts_decide_and_the_proposer_is_told() {
         member.value(&register).await;
         members.push(member);
     }
-    // The third does not return its vote, but casts it later.
+    // The third member votes with `a2a.vote` instead of returning its vote.
     let mut charlie = Wire::live(&server.url).await;
     let late = "globalThis.seen = []; await a2a.register({ name: 'charlie', onMessage: async (m) => { \
         seen.push(m.type); if (m.type === 'proposal') await a2a.vote({ from: 'charlie', \
@@ -148,43 +148,43 @@ async fn three_scripts_decide_and_the_proposer_is_told() {
 }
 
 #[tokio::test]
-async fn a_reply_may_come_later_than_the_return() {
+async fn reply_after_on_message_returned_is_delivered() {
     let (_folder, server) = start(json!({})).await;
     let mut script = Wire::live(&server.url).await;
     script.value("globalThis.held = []; await a2a.register({ name: 'coder', onMessage: (m) => { held.push(m) } }); 0").await;
     let mut client = connect(&server).await;
-    send(&mut client, question("coder", "x")).await;
+    send(&mut client, message_to("coder", "x")).await;
     let wait = "while (!held.length) await new Promise((done) => setTimeout(done, 1));";
     script.value(&format!("{wait} await a2a.reply({{ to: held[0], content: 'at last' }}); 0")).await;
     assert_eq!(client.json().await["content"]["content"], "at last");
-    let stranger = "await a2a.reply({ to: { ...held[0], from: 'nobody' }, content: 'again' }) \
+    let unknown_receiver = "await a2a.reply({ to: { ...held[0], from: 'unknown' }, content: 'again' }) \
         .then(() => 0, (error) => error.code)";
-    assert_eq!(script.value(stranger).await, json!(3001));
+    assert_eq!(script.value(unknown_receiver).await, json!(3001));
 }
 
 #[tokio::test]
-async fn scripts_hear_of_changes_until_they_stop_listening() {
+async fn subscription_delivers_changes_until_it_ends() {
     let (_folder, server) = start(json!({})).await;
     let mut script = Wire::live(&server.url).await;
     let listen = "globalThis.heard = []; globalThis.stop = await a2a.subscribe({ channel: 'agent:status', \
         agents: ['dreamer'], onEvent: (e) => { heard.push(e.content.status) } }); 0";
     script.value(listen).await;
-    let dreamer = agent(&server, "dreamer").await;
+    let dreamer = connect_agent(&server, "dreamer").await;
     dreamer.close().await;
     let wait = "while (heard.length < 2) await new Promise((done) => setTimeout(done, 1)); heard";
     assert_eq!(script.value(wait).await, json!(["online", "offline"]));
     assert_eq!(script.value("await stop()").await, json!(true));
-    agent(&server, "dreamer").await;
+    connect_agent(&server, "dreamer").await;
     script.value("await a2a.discover(); 0").await;
     assert_eq!(script.value("heard.length").await, json!(2));
 }
 
 #[tokio::test]
-async fn broadcasts_discovery_and_sessions_are_bindings_too() {
+async fn broadcast_discovery_and_session_bindings_work() {
     let (_folder, server) = start(json!({})).await;
     let mut script = Wire::live(&server.url).await;
     script.value(&format!("{ECHO}; 0")).await;
-    let mut dreamer = agent(&server, "dreamer").await;
+    let mut dreamer = connect_agent(&server, "dreamer").await;
     let reached = script.value("await a2a.broadcast({ message: 'hi', from: 'coder' })").await;
     assert_eq!(reached, json!({"delivered": 1, "agents": ["dreamer"]}));
     assert_eq!(dreamer.json().await["content"]["message"], "hi");
@@ -204,7 +204,7 @@ async fn broadcasts_discovery_and_sessions_are_bindings_too() {
 }
 
 #[tokio::test]
-async fn messages_are_translated_to_fipa_and_back() {
+async fn fipa_bindings_translate_in_both_directions() {
     let (_folder, server) = start(json!({})).await;
     let mut script = Wire::live(&server.url).await;
     let there =
@@ -217,7 +217,7 @@ async fn messages_are_translated_to_fipa_and_back() {
 }
 
 #[tokio::test]
-async fn an_agent_may_not_be_used_by_another_session() {
+async fn agent_is_refused_to_another_session() {
     let (_folder, server) = start(json!({})).await;
     let mut owner = Wire::live(&server.url).await;
     owner.value(&format!("{ECHO}; 0")).await;
@@ -225,29 +225,29 @@ async fn an_agent_may_not_be_used_by_another_session() {
     let (kind, _) = other.failure("await a2a.send({ agent: 'steward', content: 'x', from: 'coder' })").await;
     assert_eq!(kind, "PermissionDenied");
     assert_eq!(other.value("await a2a.unregister({ name: 'coder' })").await, json!(false));
-    let asked_itself =
+    let request_to_itself =
         "(await a2a.request({ agent: 'coder', content: 'me', from: 'coder' })).content.content";
-    assert_eq!(owner.value(asked_itself).await, json!("you said me"));
+    assert_eq!(owner.value(request_to_itself).await, json!("you said me"));
 }
 
 #[tokio::test]
-async fn an_agent_with_too_much_to_read_is_busy() {
+async fn message_past_the_inbox_limit_gets_busy() {
     let (_folder, server) = start(json!({})).await;
     let mut script = Wire::live(&server.url).await;
     script.value("await a2a.register({ name: 'coder', onMessage: () => new Promise(() => {}) }); 0").await;
     let mut client = connect(&server).await;
-    // Sixteen are being worked on, and 256 wait.
+    // 16 calls run, and 256 messages wait.
     for _ in 0..16 + 256 {
-        send(&mut client, question("coder", "x")).await;
+        send(&mut client, message_to("coder", "x")).await;
     }
-    let pong = ask(&mut client, json!({"type": "ping"})).await;
-    assert_eq!(pong["type"], "pong", "all of them were taken");
-    let busy = ask(&mut client, question("coder", "one more")).await;
+    let pong = exchange(&mut client, json!({"type": "ping"})).await;
+    assert_eq!(pong["type"], "pong", "none was refused");
+    let busy = exchange(&mut client, message_to("coder", "one more")).await;
     assert_eq!(busy["content"]["code"], 3003);
 }
 
 #[tokio::test]
-async fn scripts_listen_up_to_a_limit() {
+async fn subscription_past_the_limit_is_busy() {
     let (_folder, server) = start(json!({})).await;
     let mut script = Wire::live(&server.url).await;
     let listen = "const listen = () => a2a.subscribe({ channel: 'agent:status', onEvent() {} });";
@@ -266,14 +266,14 @@ async fn binary_frame_with_json_is_read() {
     assert_eq!((&pong["type"], &pong["correlationId"]), (&json!("pong"), &json!("b")));
     client.binary(vec![0xff, 0xfe]).await;
     assert_eq!(client.json().await["content"]["code"], 2001);
-    assert_eq!(ask(&mut client, json!({"type": "ping"})).await["type"], "pong");
+    assert_eq!(exchange(&mut client, json!({"type": "ping"})).await["type"], "pong");
 }
 
 #[tokio::test]
-async fn clients_are_told_that_the_server_stops() {
+async fn server_stop_sends_disconnect_to_clients() {
     let (_folder, server) = start(json!({})).await;
     let mut client = connect(&server).await;
-    assert_eq!(ask(&mut client, json!({"type": "ping"})).await["type"], "pong");
+    assert_eq!(exchange(&mut client, json!({"type": "ping"})).await["type"], "pong");
     server.server.stop(std::time::Duration::from_secs(5)).await;
     assert_eq!(client.json().await, json!({"type": "disconnect", "content": {"reason": "shutdown"}}));
     assert_eq!(client.next().await, Arrival::Closed(1001));

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use crate::interop;
-use crate::player::play;
 use crate::support::{Folder, Running};
+use crate::vector_player::play;
 
-/// A server for each profile, with a state folder of its own.
+/// A server per profile, each with its own state folder.
 struct Profiles(HashMap<String, (Folder, Running)>);
 
 impl Profiles {
@@ -23,22 +23,22 @@ impl Profiles {
     }
 }
 
-/// `SCOMP_ONLY=word` leaves the vectors with that word in their name.
+/// `SCOMP_ONLY=word` selects the vectors with that word in their name.
 #[tokio::test]
-async fn every_vector_holds() {
+async fn every_vector_matches() {
     let text = std::fs::read_to_string(interop().join("vectors.json")).unwrap();
     let wanted = std::env::var("SCOMP_ONLY").unwrap_or_default();
     let vectors: Vec<Value> = serde_json::from_str(&text).unwrap();
     let mut profiles = Profiles(HashMap::new());
-    let mut wrong = Vec::new();
+    let mut failures = Vec::new();
     for vector in &vectors {
         let name = vector["name"].as_str().unwrap();
         if name.contains(&wanted) {
             let host = profiles.host(vector["server"].as_str().unwrap_or("default")).await;
-            if let Err(fault) = play(vector, &host).await {
-                wrong.push(format!("{name}: {fault}"));
+            if let Err(error) = play(vector, &host).await {
+                failures.push(format!("{name}: {error}"));
             }
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }

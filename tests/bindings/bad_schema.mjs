@@ -1,4 +1,4 @@
-// Declares a schema that is none.
+// Declares an invalid schema.
 import { serve } from './wire.mjs';
 
 serve([{ name: 'child.bad', input: { type: 'strng' } }], () => null);

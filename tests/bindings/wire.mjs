@@ -1,4 +1,4 @@
-// What the children have in common: lines in, lines out, and the methods a child gives.
+// What the children have in common: lines in, lines out, and the methods of a child.
 import { createInterface } from 'node:readline';
 
 export const send = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);

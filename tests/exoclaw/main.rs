@@ -1,13 +1,14 @@
-//! Exoclaw at both ends, over real sockets, with a language model that does what it is told.
+//! Exoclaw at both ends, over real sockets, with a stub language model that follows instructions in
+//! the message.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod agents;
 mod gateway;
-mod outward;
 mod player;
 mod principals;
-mod shapes;
+mod remote;
 mod stub;
+mod stub_answers;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -21,7 +22,7 @@ fn folder(below: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(below)
 }
 
-/// A server with the packages of a folder, whose model is the stub.
+/// Starts a server with the packages of a folder, whose models are the stub.
 async fn start(below: &str, stub: &Stub) -> Running {
     let running = Running::folder_with(&folder(below), [("STUB_LLM", &stub.url)]).await;
     running.services_run().await;
@@ -32,20 +33,20 @@ fn gateway_url(running: &Running) -> String {
     format!("{}exoclaw", running.url)
 }
 
-/// A connection that has had its hello.
-async fn greeted(running: &Running) -> Wire {
+/// Opens a connection and reads the hello frame.
+async fn connect(running: &Running) -> Wire {
     let mut wire = Wire::open(&gateway_url(running)).await;
     assert_eq!(wire.json().await, json!({"ok": true, "version": "0.1.0"}));
     wire
 }
 
-fn chat(id: &str, account: &str, content: &str) -> String {
+fn chat_request(id: &str, account: &str, content: &str) -> String {
     let params = json!({"channel": "test", "account": account, "content": content});
     json!({"id": id, "method": "chat.send", "params": params}).to_string()
 }
 
-/// Everything up to `done`.
-async fn events(wire: &mut Wire) -> Vec<Value> {
+/// Reads frames up to `done`, or up to a response.
+async fn read_events(wire: &mut Wire) -> Vec<Value> {
     let mut events = Vec::new();
     loop {
         let frame = wire.json().await;
@@ -57,7 +58,7 @@ async fn events(wire: &mut Wire) -> Vec<Value> {
     }
 }
 
-/// What was said in them.
+/// Joins the text events.
 fn text_of(events: &[Value]) -> String {
     events
         .iter()
@@ -66,8 +67,9 @@ fn text_of(events: &[Value]) -> String {
         .collect()
 }
 
-/// Where we do better than what was recorded: each says how in its note.
-const RECORDED_OTHERWISE: [&str; 2] =
+/// Vectors with defects of the recorded gateway that this one does not have; their notes describe
+/// them.
+const VECTORS_SKIPPED: [&str; 2] =
     ["provider_sse_error_event_is_swallowed", "ping_during_stream_is_answered_after_done"];
 
 async fn play_profile(profile: &str) {
@@ -78,7 +80,7 @@ async fn play_profile(profile: &str) {
     let (mut played, mut failures) = (0, Vec::new());
     for vector in vectors {
         let name = vector["name"].as_str().unwrap();
-        if vector["server"].as_str().unwrap_or("default") != profile || RECORDED_OTHERWISE.contains(&name) {
+        if vector["server"].as_str().unwrap_or("default") != profile || VECTORS_SKIPPED.contains(&name) {
             continue;
         }
         played += 1;
@@ -86,36 +88,36 @@ async fn play_profile(profile: &str) {
             failures.push(format!("{name}: {failure}"));
         }
     }
-    assert!(played > 0, "no vector is for {profile}");
+    assert!(played > 0, "no vectors for the profile {profile}");
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn vectors_of_the_default_profile() {
+async fn default_profile_passes_its_vectors() {
     play_profile("default").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn vectors_with_a_token() {
+async fn token_profile_passes_its_vectors() {
     play_profile("token").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn vectors_with_a_budget() {
+async fn budget_profile_passes_its_vectors() {
     play_profile("budget").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn vectors_without_a_key() {
+async fn profile_without_api_key_passes_its_vectors() {
     play_profile("nokey").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn vectors_with_a_provider_that_is_not_there() {
+async fn profile_with_unreachable_provider_passes_its_vectors() {
     play_profile("refused").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn vectors_with_chat_completions() {
+async fn openai_profile_passes_its_vectors() {
     play_profile("openai").await;
 }

@@ -1,8 +1,8 @@
-//! Plays a vector: what is sent on each connection, and what has to come back on it, in order.
+//! Plays a vector: sends its frames, and checks the frames received on each connection, in order.
 //!
-//! The language is that of the files in `tests/interop/exoclaw/vectors`: an object is matched by the members that it
-//! names unless it is `$exact`, and an object with one `$` member is an instruction. `$sleep` is not waited for: what
-//! it gives a server time for must not be needed.
+//! The format is that of the files in `tests/interop/exoclaw/vectors`: an object matches by the
+//! members that it has unless it is `$exact`, and an object with a single `$` member is an
+//! instruction. `$sleep` is ignored: no vector may depend on timing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use tokio::task::JoinHandle;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
-/// How long an expected frame may take. Far beyond what any takes.
-const FRAME_WAIT_MAX: Duration = Duration::from_secs(15);
+/// How long to wait for an expected frame, far longer than any takes.
+const FRAME_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How long nothing more may come after the last expected frame.
-const QUIET: Duration = Duration::from_millis(20);
+/// How long to wait for unexpected frames after the last expected one.
+const QUIET_PERIOD: Duration = Duration::from_millis(20);
 
 const FRAMES_QUEUED_MAX: usize = 1024;
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// What came in; a close is its code.
+/// A received frame, or the code of a close.
 #[derive(Debug)]
 enum Arrival {
     Frame(Value),
@@ -36,7 +36,7 @@ enum Arrival {
 
 struct Connection {
     sink: Option<SplitSink<Socket, Message>>,
-    reading: JoinHandle<()>,
+    reader: JoinHandle<()>,
 }
 
 impl Connection {
@@ -44,7 +44,7 @@ impl Connection {
         let (socket, _) = tokio_tungstenite::connect_async(url).await.unwrap();
         let (sink, mut stream) = socket.split();
         let (arrivals_tx, arrivals_rx) = mpsc::channel(FRAMES_QUEUED_MAX);
-        let reading = tokio::spawn(async move {
+        let reader = tokio::spawn(async move {
             let mut code = 1006;
             while let Some(Ok(message)) = stream.next().await {
                 match message {
@@ -58,76 +58,71 @@ impl Connection {
                     _ => {}
                 }
             }
-            // A test that does not expect it has ended.
+            // Fails if the test has ended.
             let _ = arrivals_tx.send(Arrival::Closed(code)).await;
         });
-        (Self { sink: Some(sink), reading }, arrivals_rx)
+        (Self { sink: Some(sink), reader }, arrivals_rx)
     }
 
-    /// A server that closed already does not take it, which shows in what is expected.
+    /// Ignores errors: if the server has closed, the expectations show it.
     async fn send(&mut self, message: Message) {
         if let Some(sink) = &mut self.sink {
             let _ = sink.send(message).await;
         }
     }
 
-    async fn act(&mut self, item: &Value) {
+    async fn perform(&mut self, item: &Value) {
         match instruction(item) {
             Some(("$raw", text)) => self.send(Message::text(text.as_str().unwrap())).await,
-            // What it holds does not matter: no binary frame is ever read.
+            // The content does not matter: the gateway never reads binary frames.
             Some(("$binary", _)) => self.send(Message::binary(vec![1, 2, 3])).await,
             Some(("$close", _)) => self.send(Message::Close(None)).await,
             Some(("$drop", _)) => {
-                self.reading.abort();
+                self.reader.abort();
                 self.sink = None;
             }
             Some(("$sleep", _)) => {}
-            Some((other, _)) => panic!("the player does not know `{other}`"),
+            Some((other, _)) => panic!("unknown instruction `{other}`"),
             None => self.send(Message::text(item.to_string())).await,
         }
     }
 }
 
-/// The one member of an object whose name begins with `$`.
+/// The member of an object that has only one, if its name starts with `$`.
 fn instruction(item: &Value) -> Option<(&str, &Value)> {
     let fields = item.as_object().filter(|fields| fields.len() == 1)?;
     fields.iter().next().map(|(name, value)| (name.as_str(), value)).filter(|(name, _)| name.starts_with('$'))
 }
 
-/// Plays one vector; the error says which frame was not as expected.
+/// Plays one vector. The error names the first unexpected frame.
 pub(crate) async fn play(vector: &Value, url: &str) -> Result<(), String> {
     let run = uuid::Uuid::new_v4().simple().to_string();
     let vector: Value = serde_json::from_str(&vector.to_string().replace("${run}", &run)).unwrap();
     let mut expected: HashMap<String, Vec<Value>> = HashMap::new();
     for item in vector["expect"].as_array().unwrap() {
-        let (connection, item) = addressed(item, "expect");
+        let (connection, item) = split_address(item, "expect");
         expected.entry(connection).or_default().push(item);
     }
     let (matched_tx, matched_rx) = watch::channel(0);
     let matched_tx = Arc::new(matched_tx);
-    let (mut waiting, mut opening) = (Vec::new(), HashMap::new());
+    let (mut checks, mut opening) = (Vec::new(), HashMap::new());
     for (name, items) in expected {
         let (opened_tx, opened_rx) = mpsc::channel(1);
         opening.insert(name.clone(), opened_tx);
-        let is_open_ended = vector["extraOk"] == true;
-        waiting.push(tokio::spawn(expect_all(
-            name,
-            items,
-            opened_rx,
-            Arc::clone(&matched_tx),
-            is_open_ended,
-        )));
+        let allows_extra = vector["extraOk"] == true;
+        checks.push(tokio::spawn(expect_all(name, items, opened_rx, Arc::clone(&matched_tx), allows_extra)));
     }
-    let sending = send_all(vector["send"].as_array().unwrap().clone(), url.to_owned(), opening, matched_rx);
-    let _connections = sending.await;
-    for expecting in waiting {
-        expecting.await.unwrap()?;
+    let send = send_all(vector["send"].as_array().unwrap().clone(), url.to_owned(), opening, matched_rx);
+    // The connections stay open until the checks are done.
+    let _connections = send.await;
+    for check in checks {
+        check.await.unwrap()?;
     }
     Ok(())
 }
 
-/// The connection an item is for, and the item itself.
-fn addressed(item: &Value, member: &str) -> (String, Value) {
+/// Returns the connection of an item, and the item itself.
+fn split_address(item: &Value, member: &str) -> (String, Value) {
     match item.get("$conn").and_then(Value::as_str) {
         Some(connection) => (connection.to_owned(), item.get(member).cloned().unwrap_or_default()),
         None => ("a".to_owned(), item.clone()),
@@ -145,11 +140,11 @@ async fn send_all(
     for item in std::iter::once(first).chain(items) {
         if let Some(("$await", count)) = instruction(&item) {
             let enough = matched_rx.wait_for(|matched| *matched >= count.as_u64().unwrap());
-            // If it never comes, the expectation that fails says so.
-            let _ = tokio::time::timeout(FRAME_WAIT_MAX, enough).await;
+            // After a timeout, the expectation that fails reports it.
+            let _ = tokio::time::timeout(FRAME_TIMEOUT, enough).await;
             continue;
         }
-        let (name, item) = addressed(&item, "send");
+        let (name, item) = split_address(&item, "send");
         if !connections.contains_key(&name) {
             let (connection, arrivals_rx) = Connection::open(&url).await;
             if let Some(opened_tx) = opening.remove(&name) {
@@ -157,7 +152,7 @@ async fn send_all(
             }
             connections.insert(name.clone(), Arc::new(Mutex::new(connection)));
         }
-        connections[&name].lock().await.act(&item).await;
+        connections[&name].lock().await.perform(&item).await;
     }
     connections
 }
@@ -167,34 +162,37 @@ async fn expect_all(
     items: Vec<Value>,
     mut opened_rx: mpsc::Receiver<mpsc::Receiver<Arrival>>,
     matched_tx: Arc<watch::Sender<u64>>,
-    is_open_ended: bool,
+    allows_extra: bool,
 ) -> Result<(), String> {
-    let mut arrivals_rx = opened_rx.recv().await.ok_or("the connection was never opened")?;
+    let mut arrivals_rx = opened_rx.recv().await.ok_or("the connection was not opened")?;
     let mut saved = HashMap::new();
     for item in items {
-        let arrival = tokio::time::timeout(FRAME_WAIT_MAX, arrivals_rx.recv()).await;
-        let arrival = arrival.map_err(|_| format!("[{name}] nothing came, expected {item}"))?;
-        let is_as_expected = match (instruction(&item), &arrival) {
-            (Some(("$close", codes)), Some(Arrival::Closed(code))) => is_among(codes, *code),
-            // `$repeat` stands at the end of an open vector, so the first frame of many is enough.
+        let arrival = tokio::time::timeout(FRAME_TIMEOUT, arrivals_rx.recv()).await;
+        let arrival = arrival.map_err(|_| format!("[{name}] expected {item}, got nothing"))?;
+        let is_match = match (instruction(&item), &arrival) {
+            (Some(("$close", codes)), Some(Arrival::Closed(code))) => contains_code(codes, *code),
+            // `$repeat` is the last item of a vector that allows extra frames, so one frame is
+            // enough.
             (_, Some(Arrival::Frame(frame))) => {
                 matches(item.get("$repeat").unwrap_or(&item), frame, &mut saved, false)
             }
             (_, Some(Arrival::Closed(_)) | None) => false,
         };
-        if !is_as_expected {
+        if !is_match {
             return Err(format!("[{name}] expected {item}, got {arrival:?}"));
         }
         matched_tx.send_modify(|matched| *matched += 1);
     }
-    let quiet = tokio::time::timeout(QUIET, arrivals_rx.recv()).await;
-    match quiet {
-        Ok(Some(Arrival::Frame(frame))) if !is_open_ended => Err(format!("[{name}] did not expect {frame}")),
+    let extra = tokio::time::timeout(QUIET_PERIOD, arrivals_rx.recv()).await;
+    match extra {
+        Ok(Some(Arrival::Frame(frame))) if !allows_extra => {
+            Err(format!("[{name}] expected no more frames, got {frame}"))
+        }
         Ok(_) | Err(_) => Ok(()),
     }
 }
 
-fn is_among(codes: &Value, code: u16) -> bool {
+fn contains_code(codes: &Value, code: u16) -> bool {
     match codes {
         Value::Null => true,
         Value::Array(codes) => codes.iter().any(|one| *one == code),
@@ -214,12 +212,12 @@ fn matches(pattern: &Value, got: &Value, saved: &mut HashMap<String, Value>, is_
             "$any" => true,
             "$oneOf" => argument.as_array().unwrap().iter().any(|one| matches(one, got, saved, is_exact)),
             "$save" => saved.insert(wanted().to_owned(), got.clone()).is_none(),
-            other => panic!("the player does not know `{other}`"),
+            other => panic!("unknown instruction `{other}`"),
         };
     }
     match (pattern, got) {
         (Value::Object(wanted), Value::Object(fields)) => {
-            has_all(wanted, fields, saved, is_exact) && (!is_exact || wanted.len() == fields.len())
+            match_members(wanted, fields, saved, is_exact) && (!is_exact || wanted.len() == fields.len())
         }
         (Value::Array(wanted), Value::Array(items)) => {
             wanted.len() == items.len()
@@ -229,7 +227,7 @@ fn matches(pattern: &Value, got: &Value, saved: &mut HashMap<String, Value>, is_
     }
 }
 
-fn has_all(
+fn match_members(
     wanted: &Map<String, Value>,
     fields: &Map<String, Value>,
     saved: &mut HashMap<String, Value>,

@@ -1,7 +1,7 @@
-//! A language model that does what the last message says, over the shapes of both providers.
+//! A stub language model with the APIs of both providers.
 //!
-//! Words in the message choose what it does, as in the vectors. `hold` makes it stop after its first words until the
-//! test lets it go on, so that what happens meanwhile needs no clock.
+//! Words in the last message choose its answer, as in the vectors. With `hold` it waits after its
+//! first words until the test calls `resume`, so that tests need no timing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,12 +17,12 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc, watch};
 
-use super::shapes::{Shape, Step, steps_for};
+use super::stub_answers::{Api, Step, steps_for};
 
-/// Between two words of a `slow` answer: long enough that others come in between.
-const SLOW_WORD: Duration = Duration::from_millis(40);
+/// The pause after each word of a `slow` answer, long enough that other requests arrive in between.
+const WORD_PAUSE: Duration = Duration::from_millis(40);
 
-/// What the test sees of the model.
+/// The test's handle to the stub.
 #[derive(Clone)]
 pub(crate) struct Stub {
     pub(crate) url: String,
@@ -31,23 +31,23 @@ pub(crate) struct Stub {
 
 struct StubState {
     requests: Mutex<Vec<Value>>,
-    /// Lets one answer that waits go on.
-    go_on: Semaphore,
-    /// Answers that were begun and not ended yet.
+    /// A permit for each answer that may continue.
+    resume: Semaphore,
+    /// The number of unfinished answers.
     open: watch::Sender<usize>,
 }
 
-/// An answer under way; it is counted until it ends, or nobody reads it any more.
-struct Open(Arc<StubState>);
+/// Counts as an open answer until it is dropped.
+struct OpenAnswer(Arc<StubState>);
 
-impl Open {
+impl OpenAnswer {
     fn new(state: &Arc<StubState>) -> Self {
         state.open.send_modify(|open| *open += 1);
         Self(Arc::clone(state))
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenAnswer {
     fn drop(&mut self) {
         self.0.open.send_modify(|open| *open -= 1);
     }
@@ -58,44 +58,40 @@ impl Stub {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let open = watch::channel(0).0;
-        let state = Arc::new(StubState { requests: Mutex::default(), go_on: Semaphore::new(0), open });
-        let answer_as = |shape: Shape| {
+        let state = Arc::new(StubState { requests: Mutex::default(), resume: Semaphore::new(0), open });
+        let respond_with = |api: Api| {
             post(move |State(state): State<Arc<StubState>>, body: String| async move {
-                answer(&state, shape, serde_json::from_str(&body).unwrap())
+                respond(&state, api, serde_json::from_str(&body).unwrap())
             })
         };
         let router = Router::new()
-            .route("/v1/messages", answer_as(Shape::Anthropic))
-            .route("/v1/chat/completions", answer_as(Shape::OpenAi))
+            .route("/v1/messages", respond_with(Api::Anthropic))
+            .route("/v1/chat/completions", respond_with(Api::OpenAi))
             .with_state(Arc::clone(&state));
         tokio::spawn(async move { axum::serve(listener, router).await });
         Self { url, state }
     }
 
-    /// Every request so far.
+    /// The bodies of all requests so far.
     pub(crate) fn requests(&self) -> Vec<Value> {
         self.state.requests.lock().clone()
     }
 
-    /// Lets one answer that waits go on.
-    pub(crate) fn go_on(&self) {
-        self.state.go_on.add_permits(1);
+    /// Lets one waiting answer continue.
+    pub(crate) fn resume(&self) {
+        self.state.resume.add_permits(1);
     }
 
-    /// Waits until so many answers are under way.
-    pub(crate) async fn open_answers(&self, count: usize) {
+    /// Waits until that number of answers is open.
+    pub(crate) async fn wait_for_open_answers(&self, count: usize) {
         let mut open = self.state.open.subscribe();
         let waiting = open.wait_for(|open| *open == count);
         let in_time = tokio::time::timeout(Duration::from_secs(10), waiting).await;
-        assert!(
-            in_time.is_ok(),
-            "expected {count} answers under way, there are {}",
-            *self.state.open.borrow()
-        );
+        assert!(in_time.is_ok(), "expected {count} open answers, got {}", *self.state.open.borrow());
     }
 }
 
-fn answer(state: &Arc<StubState>, shape: Shape, body: Value) -> Response {
+fn respond(state: &Arc<StubState>, api: Api, body: Value) -> Response {
     let steps = steps_for(&body);
     state.requests.lock().push(body);
     if let [Step::Status(code, text)] = steps.as_slice() {
@@ -103,19 +99,19 @@ fn answer(state: &Arc<StubState>, shape: Shape, body: Value) -> Response {
         return (status, text.clone()).into_response();
     }
     let (chunks_tx, mut chunks_rx) = mpsc::channel::<Result<String, std::io::Error>>(1);
-    let open = Open::new(state);
-    let writing = write(Arc::clone(state), shape, steps, chunks_tx);
+    let open = OpenAnswer::new(state);
+    let write = write_answer(Arc::clone(state), api, steps, chunks_tx);
     tokio::spawn(async move {
-        writing.await;
+        write.await;
         drop(open);
     });
     let chunks = futures_util::stream::poll_fn(move |cx| chunks_rx.poll_recv(cx));
     Response::builder().header("content-type", "text/event-stream").body(Body::from_stream(chunks)).unwrap()
 }
 
-async fn write(
+async fn write_answer(
     state: Arc<StubState>,
-    shape: Shape,
+    api: Api,
     steps: Vec<Step>,
     chunks_tx: mpsc::Sender<Result<String, std::io::Error>>,
 ) {
@@ -123,21 +119,21 @@ async fn write(
         let chunk = match step {
             Step::Wait => {
                 tokio::select! {
-                    permit = state.go_on.acquire() => permit.unwrap().forget(),
-                    // Nobody reads any more.
+                    permit = state.resume.acquire() => permit.unwrap().forget(),
+                    // The server has closed the connection.
                     () = chunks_tx.closed() => return,
                 }
                 continue;
             }
             Step::Pause => {
-                tokio::time::sleep(SLOW_WORD).await;
+                tokio::time::sleep(WORD_PAUSE).await;
                 continue;
             }
-            Step::Break => Err(std::io::Error::other("cut")),
+            Step::Abort => Err(std::io::Error::other("cut")),
             Step::Raw(text) => Ok(text),
             Step::Status(..) => continue,
             step @ (Step::Start | Step::Text(_) | Step::Tool { .. } | Step::Stop { .. }) => {
-                Ok(shape.events(&step))
+                Ok(api.encode(&step))
             }
         };
         if chunks_tx.send(chunk).await.is_err() {

@@ -8,7 +8,7 @@ use crate::harness::{builder, connect, gate, get, start, status};
 const HOST: &str = "Host: localhost\r\n";
 
 #[tokio::test]
-async fn the_page_comes_without_a_token_and_may_run_nothing_but_its_own_script() {
+async fn page_needs_no_token_and_runs_only_its_own_script() {
     let (_server, address) = start(builder().gate(gate(&[("ann", "token-a")], Quotas::default(), &[]))).await;
     for (path, content_type) in [
         ("/console", "text/html"),
@@ -26,7 +26,7 @@ async fn the_page_comes_without_a_token_and_may_run_nothing_but_its_own_script()
 }
 
 #[tokio::test]
-async fn a_principal_sees_its_own_sessions_only() {
+async fn principal_sees_its_own_sessions_only() {
     let tokens = [("ann", "token-a"), ("bob", "token-b")];
     let (_server, address) = start(builder().gate(gate(&tokens, Quotas::default(), &[]))).await;
     let ann = connect(address, "token-a").await.unwrap();

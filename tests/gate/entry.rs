@@ -28,7 +28,7 @@ async fn without_a_good_token_there_is_no_upgrade() {
 }
 
 #[tokio::test]
-async fn the_token_of_a_browser_is_not_echoed() {
+async fn token_of_a_browser_is_not_echoed() {
     let (_server, address) = start(builder().gate(gate(&[("ann", "s3cret")], Quotas::default(), &[]))).await;
     // `s3cret` in base64url.
     let offer = "Sec-WebSocket-Protocol: bearer.czNjcmV0, scomp.v0\r\n";
@@ -64,7 +64,7 @@ async fn without_tokens_only_names_of_this_machine_are_served() {
 }
 
 #[tokio::test]
-async fn a_session_is_its_principals_alone() {
+async fn session_is_its_principals_alone() {
     let tokens = [("ann", "token-a"), ("bob", "token-b")];
     let (_server, address) = start(builder().gate(gate(&tokens, Quotas::default(), &[]))).await;
     let ann = connect(address, "token-a").await.unwrap();
@@ -98,7 +98,7 @@ async fn one_connection_too_many_is_closed_unread() {
 }
 
 #[tokio::test]
-async fn a_draining_server_is_healthy_but_not_ready() {
+async fn draining_server_is_healthy_but_not_ready() {
     let (server, address) = start(builder()).await;
     assert_eq!(status(&get(address, "/readyz", HOST).await), "200");
     server.directory().drain();

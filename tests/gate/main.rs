@@ -1,4 +1,4 @@
-//! Who may come in, how much they may use, and what an operator sees of it, over real sockets.
+//! Authentication, quotas, roles and what an operator sees, over real sockets.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -58,7 +58,7 @@ async fn memory_is_reserved_by_each_session() {
 }
 
 #[tokio::test]
-async fn messages_past_the_burst_are_busy_and_the_connection_lives_on() {
+async fn messages_past_the_burst_are_busy_and_do_not_disconnect() {
     let quotas = Quotas { messages_per_second: Some(0.001), messages_burst: Some(3.0), ..Quotas::default() };
     let address = start_with(quotas).await;
     let ann = connect(address, "token-a").await.unwrap();
@@ -146,7 +146,7 @@ async fn evals_that_wait_are_counted_over_all_sessions() {
         .await
         .unwrap();
     let params = |code: &str| EvalParams { code: code.to_owned(), ..EvalParams::default() };
-    // Two at once: the first does not wait, so the second may.
+    // Two concurrently: the first does not wait, so the second may.
     let (one, two) = tokio::join!(client.eval("1"), client.eval("2"));
     assert_eq!((one.unwrap().value, two.unwrap().value), (json!(1), json!(2)));
     let running = client.start_eval(params("await hold(null)")).await.unwrap();

@@ -51,7 +51,7 @@ async fn metrics_count_what_happened_and_name_no_session() {
 }
 
 #[tokio::test]
-async fn the_audit_log_says_who_called_what_and_not_with_what() {
+async fn audit_log_says_who_called_what_and_not_with_what() {
     let path = std::env::temp_dir().join(format!("scomp-gate-audit-{}.jsonl", std::process::id()));
     let policy = Policy { deny: ["gate.send".to_owned()].into(), ..Policy::default() };
     let token = TokenSettings { policy, ..TokenSettings::of_token("ann", "s3cret") };

@@ -1,4 +1,4 @@
-//! Built-ins that are guarded because they never poll: a script cannot tell them from the built-ins.
+//! Built-ins that are guarded because they never poll: a script cannot distinguish them from the originals.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[path = "../support/mod.rs"]

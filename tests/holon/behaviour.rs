@@ -1,4 +1,4 @@
-//! What the package promises beyond the vectors.
+//! Behaviour of the package that the vectors do not cover.
 
 use std::time::Duration;
 
@@ -12,92 +12,92 @@ fn declaration(config: Value) -> String {
     json!({"package": "holon", "rust": "holon", "config": config}).to_string()
 }
 
-async fn ask(page: &mut Wire, id: &str, method: &str, payload: Value) -> Value {
+async fn request(page: &mut Wire, id: &str, method: &str, payload: Value) -> Value {
     page.text(&json!({"id": id, "method": method, "payload": payload}).to_string()).await;
     page.json().await
 }
 
-async fn page_of(server: &Running) -> Wire {
+async fn open_page(server: &Running) -> Wire {
     Wire::offering(&format!("{}holon", server.url), Some("holon-web")).await
 }
 
 #[tokio::test]
-async fn without_the_package_nothing_is_mounted() {
+async fn endpoint_without_the_package_is_not_found() {
     let server = Running::folder(Folder::with(&[]).path()).await;
-    let refused = tokio_tungstenite::connect_async(format!("{}holon", server.url)).await;
-    assert!(refused.unwrap_err().to_string().contains("404"));
+    let result = tokio_tungstenite::connect_async(format!("{}holon", server.url)).await;
+    assert!(result.unwrap_err().to_string().contains("404"));
 }
 
 #[tokio::test]
-async fn a_method_is_served_from_serve_to_unserve_and_by_one_session_at_a_time() {
+async fn method_is_served_by_one_session_until_unserve() {
     let folder = Folder::with(&[("holon.json", &declaration(json!({})))]);
     let server = Running::folder(folder.path()).await;
     let mut script = Wire::live(&server.url).await;
     let mut rival = Wire::live(&server.url).await;
-    let mut page = page_of(&server).await;
+    let mut page = open_page(&server).await;
     let absent = json!({"id": "1", "error": {"code": 12, "message": "method \"a.B/C\" not registered"}});
-    assert_eq!(ask(&mut page, "1", "a.B/C", json!({})).await, absent);
+    assert_eq!(request(&mut page, "1", "a.B/C", json!({})).await, absent);
     script.value("await holon.serve({ method: 'a.B/C', handler: ({ payload }) => payload.n + 1 }); 0").await;
-    assert_eq!(ask(&mut page, "2", "a.B/C", json!({"n": 1})).await, json!({"id": "2", "result": 2}));
+    assert_eq!(request(&mut page, "2", "a.B/C", json!({"n": 1})).await, json!({"id": "2", "result": 2}));
     let (kind, message) = rival.failure("await holon.serve({ method: 'a.B/C', handler: () => 0 })").await;
-    assert_eq!((kind.as_str(), message.contains("is served already")), ("EvalError", true), "{message}");
+    assert_eq!((kind.as_str(), message.contains("is already served")), ("EvalError", true), "{message}");
     assert_eq!(rival.value("await holon.unserve({ method: 'a.B/C' })").await, json!(false));
     assert_eq!(script.value("await holon.unserve({ method: 'a.B/C' })").await, json!(true));
-    assert_eq!(ask(&mut page, "1", "a.B/C", json!({})).await, absent);
+    assert_eq!(request(&mut page, "1", "a.B/C", json!({})).await, absent);
 }
 
 #[tokio::test]
-async fn the_methods_of_a_session_end_with_it() {
+async fn methods_of_closed_session_can_be_served_again() {
     let folder = Folder::with(&[("holon.json", &declaration(json!({})))]);
     let server = Running::folder(folder.path()).await;
     let mut script = Wire::live(&server.url).await;
     script.value("await holon.serve({ method: 'a.B/C', handler: () => 1 }); 0").await;
     script.invoke("session.close", json!({})).await;
-    let mut heir = Wire::live(&server.url).await;
-    heir.value("await holon.serve({ method: 'a.B/C', handler: () => 2 }); 0").await;
-    let mut page = page_of(&server).await;
-    assert_eq!(ask(&mut page, "1", "a.B/C", json!({})).await, json!({"id": "1", "result": 2}));
+    let mut next = Wire::live(&server.url).await;
+    next.value("await holon.serve({ method: 'a.B/C', handler: () => 2 }); 0").await;
+    let mut page = open_page(&server).await;
+    assert_eq!(request(&mut page, "1", "a.B/C", json!({})).await, json!({"id": "1", "result": 2}));
 }
 
 #[tokio::test]
-async fn a_page_calls_a_binding_with_no_script_between() {
+async fn mapped_method_calls_the_binding() {
     let methods = json!({"shop.v1.Shop/Order": "getOrder", "shop.v1.Shop/Lost": "nothing"});
     let folder = Folder::with(&[
         ("holon.json", &declaration(json!({"methods": methods}))),
         ("orders.json", r#"{"package": "orders", "rust": "orders"}"#),
     ]);
     let server = Running::folder(folder.path()).await;
-    let mut page = page_of(&server).await;
-    let order = ask(&mut page, "1", "shop.v1.Shop/Order", json!({"id": "o_001"})).await;
+    let mut page = open_page(&server).await;
+    let order = request(&mut page, "1", "shop.v1.Shop/Order", json!({"id": "o_001"})).await;
     assert_eq!(order["result"]["id"], "o_001", "{order}");
-    assert_eq!(ask(&mut page, "2", "shop.v1.Shop/Order", json!({"id": 7})).await["error"]["code"], 3);
-    assert_eq!(ask(&mut page, "3", "shop.v1.Shop/Lost", json!({})).await["error"]["code"], 12);
+    assert_eq!(request(&mut page, "2", "shop.v1.Shop/Order", json!({"id": 7})).await["error"]["code"], 3);
+    assert_eq!(request(&mut page, "3", "shop.v1.Shop/Lost", json!({})).await["error"]["code"], 12);
 }
 
 #[tokio::test]
-async fn a_handler_that_takes_too_long_is_a_timeout_and_one_too_many_is_refused() {
+async fn slow_handler_times_out_and_excess_request_is_rejected() {
     let config = json!({"handlerMs": 50, "requestsMax": 1});
     let script = "await holon.serve({ method: 'a.B/Never', handler: () => new Promise(() => {}) });";
     let folder = Folder::with(&[("holon.json", &declaration(config)), ("services/never.js", script)]);
     let server = Running::folder(folder.path()).await;
     server.services_run().await;
-    let mut page = page_of(&server).await;
+    let mut page = open_page(&server).await;
     for id in ["1", "2"] {
         page.text(&json!({"id": id, "method": "a.B/Never"}).to_string()).await;
     }
-    let refused = json!({"id": "2", "error": {"code": 8, "message": "too many requests in flight"}});
-    assert_eq!(page.json().await, refused);
+    let rejection = json!({"id": "2", "error": {"code": 8, "message": "too many requests in flight"}});
+    assert_eq!(page.json().await, rejection);
     assert_eq!(page.json().await, json!({"id": "1", "error": {"code": 4, "message": "timeout after 50ms"}}));
 }
 
 #[tokio::test]
-async fn a_message_at_the_limit_is_read_and_one_past_it_closes_with_1009() {
+async fn message_past_the_limit_closes_with_1009() {
     let config = json!({"messageBytesMax": 4096});
     let script = "await holon.serve({ method: 'a.B/Echo', handler: ({ payload }) => payload.length });";
     let folder = Folder::with(&[("holon.json", &declaration(config)), ("services/echo.js", script)]);
     let server = Running::folder(folder.path()).await;
     server.services_run().await;
-    let mut page = page_of(&server).await;
+    let mut page = open_page(&server).await;
     let head = r#"{"id":"1","method":"a.B/Echo","payload":""#;
     let payload = "x".repeat(4096 - head.len() - 2);
     page.text(&format!("{head}{payload}\"}}")).await;
@@ -107,20 +107,21 @@ async fn a_message_at_the_limit_is_read_and_one_past_it_closes_with_1009() {
 }
 
 #[tokio::test]
-async fn payloads_that_look_like_tags_reach_the_script_as_they_are() {
+async fn payloads_that_look_like_tags_are_passed_unchanged() {
     let server = Running::folder(&interop_folder()).await;
     server.services_run().await;
-    let mut page = page_of(&server).await;
+    let mut page = open_page(&server).await;
     for payload in
         [json!({"$date": "2026"}), json!({"$fn": "f1"}), json!([{"$undefined": true}]), json!(null)]
     {
-        let answer = ask(&mut page, "1", "echo.v1.Echo/Ping", payload.clone()).await;
+        let answer = request(&mut page, "1", "echo.v1.Echo/Ping", payload.clone()).await;
         assert_eq!(answer, json!({"id": "1", "result": payload}));
     }
 }
 
-/// Two servers: one serves, the other has it as a peer.
-async fn linked(config: Value) -> (Running, Running, Wire) {
+/// Starts two servers, the second with the first as a peer. Returns both, and a client of the
+/// second.
+async fn start_linked(config: Value) -> (Running, Running, Wire) {
     let serving = Running::folder(&interop_folder()).await;
     serving.services_run().await;
     let mut peer = config;
@@ -128,11 +129,11 @@ async fn linked(config: Value) -> (Running, Running, Wire) {
     let folder = Folder::with(&[("holon.json", &declaration(json!({"peers": {"shop": peer}})))]);
     let calling = Running::folder(folder.path()).await;
     let mut script = Wire::live(&calling.url).await;
-    until_state(&mut script, "up").await;
+    wait_for_state(&mut script, "up").await;
     (serving, calling, script)
 }
 
-async fn until_state(script: &mut Wire, state: &str) {
+async fn wait_for_state(script: &mut Wire, state: &str) {
     let code = "(await holon.peers())[0].state";
     while script.value(code).await != state {
         tokio::task::yield_now().await;
@@ -140,8 +141,8 @@ async fn until_state(script: &mut Wire, state: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_servers_call_each_other_both_ways_on_one_connection() {
-    let (_serving, _calling, mut script) = linked(json!({})).await;
+async fn linked_servers_call_each_other_on_one_connection() {
+    let (_serving, _calling, mut script) = start_linked(json!({})).await;
     let echoed =
         script.value("await holon.call({ peer: 'shop', method: 'echo.v1.Echo/Ping', payload: [1] })").await;
     assert_eq!(echoed, json!([1]));
@@ -156,33 +157,33 @@ async fn two_servers_call_each_other_both_ways_on_one_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_peer_that_is_down_is_code_14_at_once() {
-    let (serving, _calling, mut script) = linked(json!({})).await;
+async fn call_to_disconnected_peer_fails_with_14() {
+    let (serving, _calling, mut script) = start_linked(json!({})).await;
     serving.server.stop(Duration::ZERO).await;
     let code = "const call = () => holon.call({ peer: 'shop', method: 'echo.v1.Echo/Ping', timeoutMs: 60000 });
         let error; do { error = await call().then(() => null, (e) => e) } while (!error); [error.code, error.name]";
     assert_eq!(script.value(code).await, json!([14, "BindingError"]));
-    let unknown = script.failure("await holon.call({ peer: 'nobody', method: 'a.B/C' })").await;
-    assert!(unknown.1.contains("there are shop"), "{unknown:?}");
+    let unknown = script.failure("await holon.call({ peer: 'unknown', method: 'a.B/C' })").await;
+    assert!(unknown.1.contains("expected one of: shop"), "{unknown:?}");
 }
 
 #[tokio::test]
-async fn malformed_response_is_not_answered_and_fails_the_call() {
+async fn malformed_response_fails_the_call_without_a_reply() {
     let server = Running::folder(&interop_folder()).await;
     server.services_run().await;
-    let mut page = page_of(&server).await;
+    let mut page = open_page(&server).await;
     let call = json!({"method": "ui.v1.UI/Ask", "payload": {}, "timeoutMs": 5000});
     page.text(&json!({"id": "7", "method": "test.v1.Test/CallClient", "payload": call}).to_string()).await;
-    let asked = page.json().await;
-    // Under an id of the page's own, and then under that of the call.
+    let request = page.json().await;
+    // First with the id of the page's own request, then with that of the server's request.
     page.text(r#"{"id":"7","result":1,"extra":true}"#).await;
-    page.text(&json!({"id": asked["id"], "error": {"code": "12", "message": "x"}}).to_string()).await;
+    page.text(&json!({"id": request["id"], "error": {"code": "12", "message": "x"}}).to_string()).await;
     let answer = page.json().await;
     assert_eq!((&answer["id"], &answer["result"]["webError"]["code"]), (&json!("7"), &json!(13)), "{answer}");
 }
 
 #[tokio::test]
-async fn method_with_an_owner_is_served_by_its_principal_alone() {
+async fn method_with_an_owner_is_closed_to_other_principals() {
     let folder = Folder::with(&[("holon.json", &declaration(json!({"owners": {"a.B/C": "ada"}})))]);
     let server = Running::for_principals(folder.path(), &["ada", "bob"]).await;
     let serve = "await holon.serve({ method: 'a.B/C', handler: () => 1 }); 0";

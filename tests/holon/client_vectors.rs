@@ -1,5 +1,5 @@
-//! Plays the vectors of the client's role: the peer is a bare WebSocket, the client is our link to it, and the calls are
-//! made by a script.
+//! Plays the vectors of the client role: the peer is a plain WebSocket, the client is our link to
+//! it, and a script makes the calls.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
 
-use crate::matching::{filled, has_keys, matches};
+use crate::load_vectors;
+use crate::matching::{fill_in, has_keys, matches};
 use crate::support::wire::{ANSWER_WAIT_MAX, Wire};
 use crate::support::{Folder, Running};
-use crate::vectors;
 
-/// The methods that the vectors call on the client.
+/// Serves the methods that the vectors call on the client.
 const SERVICE: &str = r#"
     const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
     const fail = (error) => { throw error; };
@@ -29,19 +29,19 @@ const SERVICE: &str = r#"
     for (const [method, handler] of Object.entries(methods)) await holon.serve({ method, handler });
 "#;
 
-/// A call of a vector, as a script that reports its outcome.
+/// Makes a call of a vector and reports its outcome.
 const CALL: &str = r#"
     holon.call(ARGUMENTS).then((resolve) => ({ resolve }), ({ code, message }) => ({ reject: { code, message } }))
 "#;
 
-#[allow(clippy::result_large_err)] // the library's own type
-fn agree(request: &Request, mut response: Response) -> Result<Response, ErrorResponse> {
+#[allow(clippy::result_large_err)] // the type is that of the library
+fn accept_subprotocol(request: &Request, mut response: Response) -> Result<Response, ErrorResponse> {
     assert_eq!(request.headers()["sec-websocket-protocol"], "holon-web");
     response.headers_mut().insert("sec-websocket-protocol", "holon-web".parse().unwrap());
     Ok(response)
 }
 
-/// The peer, and what came to it.
+/// The peer, and the frames that it received.
 struct Peer {
     socket: WebSocketStream<TcpStream>,
     requests: Vec<Value>,
@@ -52,22 +52,22 @@ struct Peer {
 impl Peer {
     async fn accept(listener: &TcpListener) -> Self {
         let (stream, _) = listener.accept().await.unwrap();
-        let socket = tokio_tungstenite::accept_hdr_async(stream, agree).await.unwrap();
+        let socket = tokio_tungstenite::accept_hdr_async(stream, accept_subprotocol).await.unwrap();
         Self { socket, requests: Vec::new(), responses: Vec::new(), closed: None }
     }
 
-    async fn say(&mut self, text: String) {
+    async fn send(&mut self, text: String) {
         self.socket.send(Message::text(text)).await.unwrap();
     }
 
-    async fn until(&mut self, holds: impl Fn(&Self) -> bool) -> bool {
+    async fn read_until(&mut self, holds: impl Fn(&Self) -> bool) -> bool {
         while !holds(self) {
             match tokio::time::timeout(ANSWER_WAIT_MAX, self.socket.next()).await {
                 Ok(Some(Ok(Message::Text(text)))) => {
                     let frame: Value = serde_json::from_str(&text).unwrap();
-                    let kept =
+                    let frames =
                         if frame.get("method").is_some() { &mut self.requests } else { &mut self.responses };
-                    kept.push(frame);
+                    frames.push(frame);
                 }
                 Ok(Some(Ok(Message::Close(frame)))) => {
                     self.closed = Some(frame.map_or(1005, |frame| frame.code.into()));
@@ -80,16 +80,17 @@ impl Peer {
     }
 }
 
-/// One vector being played.
-struct Play {
+/// The state of playing one vector.
+struct Player {
     server: Running,
     wire: Wire,
     peer: Option<Peer>,
     is_calling: bool,
-    asked: Value,
+    /// The request that the last `awaitRequest` waited for.
+    request: Value,
 }
 
-impl Play {
+impl Player {
     async fn start(vector: &Value) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("ws://{}/ws", listener.local_addr().unwrap());
@@ -103,51 +104,51 @@ impl Play {
                 config["pendingMax"] = max.clone();
             }
         }
-        let declaration = json!({"package": "holon", "rust": "holon", "config": {"peers": {"them": config}}});
+        let declaration = json!({"package": "holon", "rust": "holon", "config": {"peers": {"peer": config}}});
         let folder = Folder::with(&[("holon.json", &declaration.to_string()), ("services/ui.js", SERVICE)]);
         let (server, peer) = tokio::join!(Running::folder(folder.path()), Peer::accept(&listener));
         server.services_run().await;
         let wire = Wire::live(&server.url).await;
-        Self { server, wire, peer: Some(peer), is_calling: false, asked: Value::Null }
+        Self { server, wire, peer: Some(peer), is_calling: false, request: Value::Null }
     }
 
     fn peer(&mut self) -> &mut Peer {
         self.peer.as_mut().unwrap()
     }
 
-    async fn step(&mut self, step: &Value) -> Result<(), String> {
+    async fn run_step(&mut self, step: &Value) -> Result<(), String> {
         let (verb, value) = step.as_object().unwrap().iter().next().unwrap();
-        let id = self.asked["id"].as_str().unwrap_or("$ID").to_owned();
+        let id = self.request["id"].as_str().unwrap_or("$ID").to_owned();
         match verb.as_str() {
             "options" => {}
             "invoke" | "invoke2" => {
                 let arguments = json!({
-                    "peer": "them",
+                    "peer": "peer",
                     "method": value["method"],
                     "payload": value.get("payload").unwrap_or(&json!({})),
                     "timeoutMs": value.get("timeout").unwrap_or(&json!(300)),
                 });
                 let code = CALL.replace("ARGUMENTS", &arguments.to_string());
-                // Not awaited: the vector goes on while the call waits.
+                // The call is not awaited: the next steps of the vector happen while it is pending.
                 self.wire.value(&format!("globalThis.calls ??= []; calls.push({code})")).await;
                 self.is_calling = true;
             }
-            "json" => self.peer().say(filled(value, "$ID", &id).to_string()).await,
-            "text" => self.peer().say(value.as_str().unwrap().to_owned()).await,
+            "json" => self.peer().send(fill_in(value, "$ID", &id).to_string()).await,
+            "text" => self.peer().send(value.as_str().unwrap().to_owned()).await,
             "awaitRequest" => {
                 let is_it = |request: &Value| request["method"] == *value;
-                if !self.peer().until(|seen| seen.requests.iter().any(is_it)).await {
-                    return Err(format!("no request {value}"));
+                if !self.peer().read_until(|seen| seen.requests.iter().any(is_it)).await {
+                    return Err(format!("expected a request {value}"));
                 }
-                self.asked = self.peer().requests.iter().find(|request| is_it(request)).unwrap().clone();
+                self.request = self.peer().requests.iter().find(|request| is_it(request)).unwrap().clone();
             }
-            // What a vector waits for shows in the outcome of the call, or in the close.
+            // Instead of a time, wait for what the vector sleeps for: the outcome of the call.
             "sleep" if !self.is_calling => {}
             "sleep" => {
                 self.outcome(0).await;
             }
             "terminate" => self.peer = None,
-            other => return Err(format!("the player does not know {other:?}")),
+            other => return Err(format!("unknown step {other:?}")),
         }
         Ok(())
     }
@@ -157,11 +158,11 @@ impl Play {
     }
 
     async fn check(&mut self, expect: &Value) -> Result<(), String> {
-        let asked = self.asked.clone();
-        if let Some(request) = expect.get("request") {
+        let received = self.request.clone();
+        if let Some(wanted) = expect.get("request") {
             let keys = &expect["requestKeys"];
-            if !matches(request, &asked) || !keys.is_null() && !has_keys(&asked, keys) {
-                return Err(format!("the request is {asked}"));
+            if !matches(wanted, &received) || !keys.is_null() && !has_keys(&received, keys) {
+                return Err(format!("expected the request {wanted}, got {received}"));
             }
         }
         for (word, call) in [("resolve", 0), ("reject", 0), ("reject2", 1)] {
@@ -173,15 +174,15 @@ impl Play {
             }
         }
         if let Some(wanted) = expect.get("clientSends")
-            && !self.peer().until(|seen| seen.responses.iter().any(|one| matches(wanted, one))).await
+            && !self.peer().read_until(|seen| seen.responses.iter().any(|one| matches(wanted, one))).await
         {
-            return Err(format!("the client sent {:?}", self.peer().responses));
+            return Err(format!("expected the client to send {wanted}, got {:?}", self.peer().responses));
         }
         if let Some(order) = expect.get("clientOrder").and_then(Value::as_array) {
-            self.peer().until(|seen| seen.responses.len() >= order.len()).await;
-            let came: Vec<Value> = self.peer().responses.iter().map(|one| one["id"].clone()).collect();
-            if came != *order {
-                return Err(format!("they came as {came:?}"));
+            self.peer().read_until(|seen| seen.responses.len() >= order.len()).await;
+            let received: Vec<Value> = self.peer().responses.iter().map(|one| one["id"].clone()).collect();
+            if received != *order {
+                return Err(format!("expected responses in the order {order:?}, got {received:?}"));
             }
         }
         self.check_end(expect).await
@@ -190,14 +191,14 @@ impl Play {
     async fn check_end(&mut self, expect: &Value) -> Result<(), String> {
         if let Some(codes) = expect.get("close").and_then(Value::as_array) {
             let is_closed = |seen: &Peer| seen.closed.is_some_and(|code| codes.contains(&json!(code)));
-            if !self.peer().until(is_closed).await {
-                return Err(format!("closed with {:?}", self.peer().closed));
+            if !self.peer().read_until(is_closed).await {
+                return Err(format!("expected a close with one of {codes:?}, got {:?}", self.peer().closed));
             }
         }
         if expect.get("open").is_some() {
-            self.peer().say(json!({"id": "still", "method": "ui.v1.UI/Get"}).to_string()).await;
-            if !self.peer().until(|seen| seen.responses.iter().any(|one| one["id"] == "still")).await {
-                return Err("the connection does not live on".to_owned());
+            self.peer().send(json!({"id": "still", "method": "ui.v1.UI/Get"}).to_string()).await;
+            if !self.peer().read_until(|seen| seen.responses.iter().any(|one| one["id"] == "still")).await {
+                return Err("expected the connection to stay open".to_owned());
             }
         }
         if let Some(warning) = expect.get("warning").and_then(Value::as_str) {
@@ -206,28 +207,28 @@ impl Play {
         Ok(())
     }
 
-    /// Warnings are counted for the operator.
+    /// Looks for the warning in the metrics.
     async fn check_warning(&mut self, warning: &str) -> Result<(), String> {
-        let page = self.server.metrics().await;
+        let metrics = self.server.metrics().await;
         let counter = format!("scomp_peer_warnings_total{{kind=\"holon.{warning}\"}}");
-        if page.contains(&counter) { Ok(()) } else { Err(format!("no {counter}")) }
+        if metrics.contains(&counter) { Ok(()) } else { Err(format!("expected the counter {counter}")) }
     }
 }
 
 async fn play(vector: &Value) -> Result<(), String> {
-    let mut play = Play::start(vector).await;
+    let mut player = Player::start(vector).await;
     for step in vector["send"].as_array().unwrap() {
-        play.step(step).await?;
+        player.run_step(step).await?;
     }
-    play.check(&vector["expect"]).await
+    player.check(&vector["expect"]).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_link_does_what_the_vectors_say() {
+async fn link_passes_the_client_vectors() {
     let mut failures = Vec::new();
-    for vector in vectors("client") {
-        let played = tokio::time::timeout(Duration::from_secs(60), play(&vector)).await;
-        if let Err(failure) = played.unwrap_or_else(|_| Err("it hangs".to_owned())) {
+    for vector in load_vectors("client") {
+        let result = tokio::time::timeout(Duration::from_secs(60), play(&vector)).await;
+        if let Err(failure) = result.unwrap_or_else(|_| Err("timed out".to_owned())) {
             failures.push(format!("{}: {failure}", vector["name"]));
         }
     }

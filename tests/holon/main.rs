@@ -1,4 +1,5 @@
-//! holon-web against the real server: the vectors of both roles, and what the package promises beyond them.
+//! holon-web on a real server: the recorded vectors of both roles, and behaviour that they do not
+//! cover.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod behaviour;
@@ -12,13 +13,13 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// The `--bindings` folder whose service has the methods that the vectors ask for.
+/// The `--bindings` folder with a service that serves the methods the vectors call.
 fn interop_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop/holon/default")
 }
 
-/// The vectors of a role; `SCOMP_ONLY=word` leaves those with that word in their name.
-fn vectors(role: &str) -> Vec<Value> {
+/// Loads the vectors of a role. With `SCOMP_ONLY=word`, only those with that word in their name.
+fn load_vectors(role: &str) -> Vec<Value> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop/holon/vectors.json");
     let all: Vec<Value> = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let wanted = std::env::var("SCOMP_ONLY").unwrap_or_default();

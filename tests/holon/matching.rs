@@ -1,9 +1,8 @@
-//! How a vector says what it expects: an object asks for its own members only, `{"$any": true}` for anything,
-//! `{"$re": …}` for a text of that form, and `{}` for an empty object.
+//! The patterns of vectors: an object matches by the members that it has, `{"$any": true}` matches
+//! anything, `{"$re": …}` a string by a regular expression, and `{}` only an empty object.
 
 use serde_json::{Value, json};
 
-/// Whether a value is what a pattern asks for.
 pub(crate) fn matches(pattern: &Value, value: &Value) -> bool {
     match pattern {
         Value::Object(fields) if fields.contains_key("$any") => true,
@@ -18,7 +17,7 @@ pub(crate) fn matches(pattern: &Value, value: &Value) -> bool {
     }
 }
 
-/// Whether an object has these members and no others.
+/// Whether an object has exactly these members.
 pub(crate) fn has_keys(value: &Value, keys: &Value) -> bool {
     let mut found: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
     let mut wanted: Vec<&str> = keys.as_array().unwrap().iter().filter_map(Value::as_str).collect();
@@ -27,14 +26,14 @@ pub(crate) fn has_keys(value: &Value, keys: &Value) -> bool {
     found == wanted
 }
 
-/// The vector's text with a placeholder filled in.
-pub(crate) fn filled(value: &Value, placeholder: &str, text: &str) -> Value {
+/// Replaces a placeholder in a part of a vector.
+pub(crate) fn fill_in(value: &Value, placeholder: &str, text: &str) -> Value {
     serde_json::from_str(&value.to_string().replace(placeholder, text)).unwrap()
 }
 
-/// Why a strict client would close on this frame, if it would.
-pub(crate) fn fault(text: &str) -> Option<&'static str> {
-    let Ok(Value::Object(frame)) = serde_json::from_str::<Value>(text) else { return Some("no object") };
+/// Returns why a strict client would close the connection on this frame; `None` if it would not.
+pub(crate) fn find_fault(text: &str) -> Option<&'static str> {
+    let Ok(Value::Object(frame)) = serde_json::from_str::<Value>(text) else { return Some("not an object") };
     let has = |key: &str| frame.contains_key(key);
     if frame.keys().any(|key| !["id", "method", "payload", "result", "error"].contains(&key.as_str())) {
         return Some("unknown field");
@@ -46,8 +45,8 @@ pub(crate) fn fault(text: &str) -> Option<&'static str> {
         (true, _, false, false) | (false, false, true, false) => None,
         (false, false, false, true) => {
             let error = &frame["error"];
-            let is_whole = error["code"].is_i64() && error["message"].is_string();
-            (!is_whole).then_some("error object")
+            let is_valid = error["code"].is_i64() && error["message"].is_string();
+            (!is_valid).then_some("error object")
         }
         _ => Some("shape"),
     }

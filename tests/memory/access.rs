@@ -1,4 +1,5 @@
-//! Who reaches which space: the server's token, identities and their spaces, principals and their policies.
+//! Access to spaces: tokens of the server, identities and their spaces, principals and their
+//! policies.
 
 use std::path::Path;
 
@@ -12,10 +13,10 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::peer::{Identity, Manner, Peer};
+use crate::peer::{Identity, Peer, PeerOptions};
 use crate::support::{Folder, Running};
 
-const MANNER: Manner = Manner { is_tagged: true, protocol: "memory", signs: true };
+const OPTIONS: PeerOptions = PeerOptions { is_tagged: true, protocol: "memory", signs: true };
 
 const UPGRADE: &str = "Connection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 
@@ -48,7 +49,7 @@ fn gate() -> Gate {
     Gate::new(&auth, OriginSettings::default(), &Quotas::default()).unwrap()
 }
 
-async fn guarded(folder: &Folder) -> Running {
+async fn start_with_tokens(folder: &Folder) -> Running {
     let audit = Audit::open(&folder.path().join("audit.log"), 1 << 20, 1).unwrap();
     Running::folder_and(folder.path(), |builder| builder.gate(gate()).audit(audit)).await
 }
@@ -74,7 +75,7 @@ fn read(id: &str) -> Value {
     json!({"query": {"roots": [{"id": id, "selector": {"path": [], "schema": false}}]}})
 }
 
-/// The status of a request made by hand.
+/// Sends a raw HTTP request and returns the status.
 async fn status(running: &Running, method: &str, path: &str, lines: &str, body: &str) -> u16 {
     let address = running.url.trim_start_matches("ws://").trim_end_matches('/');
     let mut stream = TcpStream::connect(address).await.unwrap();
@@ -111,9 +112,9 @@ fn spaces(folder: &Folder) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_without_the_servers_token_are_refused() {
+async fn connection_without_the_servers_token_is_rejected() {
     let folder = folder(json!({}));
-    let running = guarded(&folder).await;
+    let running = start_with_tokens(&folder).await;
     for path in ["/memory", "/api/storage/memory", "/api/storage/memory?space=did:key:z6Mk"] {
         assert_eq!(status(&running, "GET", path, UPGRADE, "").await, 401, "{path}");
         let wrong = format!("{UPGRADE}Authorization: Bearer other\r\n");
@@ -127,7 +128,7 @@ async fn connections_without_the_servers_token_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn foreign_host_is_refused_on_a_server_without_tokens() {
+async fn foreign_host_is_rejected_on_a_server_without_tokens() {
     for config in [json!({}), json!({"gate": "signature"})] {
         let folder = folder(config);
         let running = Running::folder(folder.path()).await;
@@ -144,9 +145,9 @@ async fn foreign_host_is_refused_on_a_server_without_tokens() {
 #[tokio::test(flavor = "multi_thread")]
 async fn signature_gate_needs_no_token_but_blobs_do() {
     let folder = folder(json!({"gate": "signature"}));
-    let running = guarded(&folder).await;
+    let running = start_with_tokens(&folder).await;
     let owner = identity();
-    let (mut peer, _) = Peer::live(&running.url, MANNER, &owner, json!({"sessionId": "s"})).await;
+    let (mut peer, _) = Peer::open_session(&running.url, OPTIONS, &owner, json!({"sessionId": "s"})).await;
     assert_eq!(
         peer.request("transact", &owner.did, "s", set(1, "of:x", json!(1))).await["ok"]["seq"],
         json!(1)
@@ -157,7 +158,7 @@ async fn signature_gate_needs_no_token_but_blobs_do() {
 }
 
 #[tokio::test]
-async fn settings_without_any_check_are_refused() {
+async fn settings_that_check_nothing_are_rejected() {
     for config in [
         json!({"gate": "signature", "authentication": "trusted"}),
         json!({"gate": "none"}),
@@ -173,21 +174,21 @@ async fn settings_without_any_check_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn space_named_after_an_identity_is_opened_by_it_alone() {
+async fn space_named_after_an_identity_admits_only_that_identity() {
     let folder = folder(json!({}));
-    let running = guarded(&folder).await;
+    let running = start_with_tokens(&folder).await;
     let (owner, stranger) = (identity(), identity());
-    let mut peer = Peer::with_token(&running.url, MANNER, "ann-token").await;
-    // Even before it exists, another key cannot take it.
-    let mut thief = Peer::with_token(&running.url, MANNER, "bob-token").await;
-    let refused = thief.open_as(&stranger, &owner.did, "s").await;
-    assert_eq!(refused["error"]["name"], json!("AuthorizationError"));
+    let mut peer = Peer::with_token(&running.url, OPTIONS, "ann-token").await;
+    // Another key cannot open the space even before it exists.
+    let mut other_peer = Peer::with_token(&running.url, OPTIONS, "bob-token").await;
+    let response = other_peer.open_as(&stranger, &owner.did, "s").await;
+    assert_eq!(response["error"]["name"], json!("AuthorizationError"));
     assert!(peer.open_as(&owner, &owner.did, "s").await.get("ok").is_some());
     peer.request("transact", &owner.did, "s", set(1, "of:x", json!("mine"))).await;
-    let refused = thief.open_as(&stranger, &owner.did, "s").await;
-    assert_eq!(refused["error"]["name"], json!("AuthorizationError"));
-    let refused = thief.request("transact", &owner.did, "s", set(1, "of:x", json!("stolen"))).await;
-    assert_eq!(refused["error"]["name"], json!("SessionError"));
+    let response = other_peer.open_as(&stranger, &owner.did, "s").await;
+    assert_eq!(response["error"]["name"], json!("AuthorizationError"));
+    let response = other_peer.request("transact", &owner.did, "s", set(1, "of:x", json!("stolen"))).await;
+    assert_eq!(response["error"]["name"], json!("SessionError"));
     let kept = peer.request("graph.query", &owner.did, "s", read("of:x")).await;
     assert_eq!(kept["ok"]["entities"][0]["document"]["value"], json!("mine"));
 }
@@ -197,10 +198,10 @@ async fn named_space_belongs_to_the_identity_that_first_wrote() {
     let folder = folder(json!({}));
     let (creator, stranger) = (identity(), identity());
     {
-        let running = guarded(&folder).await;
-        let mut first = Peer::with_token(&running.url, MANNER, "ann-token").await;
-        let mut second = Peer::with_token(&running.url, MANNER, "bob-token").await;
-        // Nothing is in it yet, so both may be there.
+        let running = start_with_tokens(&folder).await;
+        let mut first = Peer::with_token(&running.url, OPTIONS, "ann-token").await;
+        let mut second = Peer::with_token(&running.url, OPTIONS, "bob-token").await;
+        // The space is empty, so both may open it.
         assert!(first.open_as(&creator, "team", "a").await.get("ok").is_some());
         assert!(second.open_as(&stranger, "team", "b").await.get("ok").is_some());
         first.request("transact", "team", "a", set(1, "of:x", json!(1))).await;
@@ -210,15 +211,15 @@ async fn named_space_belongs_to_the_identity_that_first_wrote() {
             (&json!("session/revoked"), &json!("unauthorized"))
         );
         for (kind, body) in [("graph.query", read("of:x")), ("transact", set(1, "of:x", json!(2)))] {
-            let refused = second.request(kind, "team", "b", body).await;
-            assert_eq!(refused["error"]["name"], json!("SessionError"), "{kind}");
+            let response = second.request(kind, "team", "b", body).await;
+            assert_eq!(response["error"]["name"], json!("SessionError"), "{kind}");
         }
-        let refused = second.open_as(&stranger, "team", "c").await;
-        assert_eq!(refused["error"]["name"], json!("AuthorizationError"));
+        let response = second.open_as(&stranger, "team", "c").await;
+        assert_eq!(response["error"]["name"], json!("AuthorizationError"));
     }
-    // The file says whose it is.
-    let running = guarded(&folder).await;
-    let mut peer = Peer::with_token(&running.url, MANNER, "bob-token").await;
+    // The file records the owner.
+    let running = start_with_tokens(&folder).await;
+    let mut peer = Peer::with_token(&running.url, OPTIONS, "bob-token").await;
     assert_eq!(peer.open_as(&stranger, "team", "b").await["error"]["name"], json!("AuthorizationError"));
     assert!(peer.open_as(&creator, "team", "a").await.get("ok").is_some());
 }
@@ -227,22 +228,22 @@ async fn named_space_belongs_to_the_identity_that_first_wrote() {
 async fn access_lists_open_a_space_to_others() {
     let (owner, reader, stranger) = (identity(), identity(), identity());
     let folder = folder(json!({"access": {&owner.did: {"read": [reader.did]}}}));
-    let running = guarded(&folder).await;
-    let mut peer = Peer::with_token(&running.url, MANNER, "ann-token").await;
+    let running = start_with_tokens(&folder).await;
+    let mut peer = Peer::with_token(&running.url, OPTIONS, "ann-token").await;
     assert!(peer.open_as(&owner, &owner.did, "o").await.get("ok").is_some());
     peer.request("transact", &owner.did, "o", set(1, "of:x", json!(1))).await;
     assert!(peer.open_as(&reader, &owner.did, "r").await.get("ok").is_some());
     let found = peer.request("graph.query", &owner.did, "r", read("of:x")).await;
     assert_eq!(found["ok"]["entities"][0]["document"]["value"], json!(1));
-    let refused = peer.request("transact", &owner.did, "r", set(1, "of:x", json!(2))).await;
-    assert_eq!(refused["error"]["name"], json!("AuthorizationError"));
+    let response = peer.request("transact", &owner.did, "r", set(1, "of:x", json!(2))).await;
+    assert_eq!(response["error"]["name"], json!("AuthorizationError"));
     assert_eq!(peer.open_as(&stranger, &owner.did, "s").await["error"]["name"], json!("AuthorizationError"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn scripts_of_two_principals_have_spaces_of_their_own() {
     let folder = folder(json!({}));
-    let running = guarded(&folder).await;
+    let running = start_with_tokens(&folder).await;
     let (ann, bob) = (client(&running, "ann").await, client(&running, "bob").await);
     for space in ["team", "did:key:zNoKey"] {
         let code = |rest: &str| format!("const at = {{ space: '{space}', id: 'of:x' }}; {rest}");
@@ -251,8 +252,8 @@ async fn scripts_of_two_principals_have_spaces_of_their_own() {
         assert_eq!(seen, json!(false), "{space}");
         eval(&bob, &code("await memory.set({ ...at, value: 'of bob' })")).await;
         assert_eq!(eval(&ann, &code("(await memory.read(at)).value")).await, json!("of ann"), "{space}");
-        // Nor is it reached over the wire, by whatever name.
-        let mut peer = Peer::with_token(&running.url, MANNER, "bob-token").await;
+        // The space cannot be reached over the wire by any name either.
+        let mut peer = Peer::with_token(&running.url, OPTIONS, "bob-token").await;
         let key = identity();
         for name in ["ann/team", "ann%2Fteam", "principals/ann/team"] {
             let opened = peer.open_as(&key, name, name).await;
@@ -262,7 +263,7 @@ async fn scripts_of_two_principals_have_spaces_of_their_own() {
             }
         }
     }
-    // The space of another principal's identity is refused.
+    // The space of another principal's identity is rejected.
     let identity = eval(&ann, "(await memory.open({ space: 'team' })).identity").await;
     let code =
         format!("await memory.open({{ space: {identity} }}).then(() => 'open', (error) => error.name)");
@@ -273,7 +274,7 @@ async fn scripts_of_two_principals_have_spaces_of_their_own() {
 #[tokio::test(flavor = "multi_thread")]
 async fn configured_spaces_are_shared_by_scripts_and_clients() {
     let folder = folder(json!({"access": {"team": {"read": ["*"], "write": ["ann"]}}}));
-    let running = guarded(&folder).await;
+    let running = start_with_tokens(&folder).await;
     let (ann, bob) = (client(&running, "ann").await, client(&running, "bob").await);
     eval(&ann, "await memory.set({ space: 'team', id: 'of:x', value: 1 })").await;
     let seen = eval(&bob, "(await memory.read({ space: 'team', id: 'of:x' })).value").await;
@@ -281,16 +282,16 @@ async fn configured_spaces_are_shared_by_scripts_and_clients() {
     let write =
         "await memory.set({ space: 'team', id: 'of:x', value: 2 }).then(() => 'set', (error) => error.name)";
     assert_eq!(eval(&bob, write).await, json!("AuthorizationError"));
-    let mut peer = Peer::with_token(&running.url, MANNER, "bob-token").await;
+    let mut peer = Peer::with_token(&running.url, OPTIONS, "bob-token").await;
     assert!(peer.open_as(&identity(), "team", "s").await.get("ok").is_some());
     let found = peer.request("graph.query", "team", "s", read("of:x")).await;
     assert_eq!(found["ok"]["entities"][0]["document"]["value"], json!(1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reading_principal_creates_no_files_and_stores_no_blobs() {
+async fn principal_with_read_effect_creates_no_files() {
     let folder = folder(json!({"access": {"*": {"read": ["*"], "write": ["*"]}}}));
-    let running = guarded(&folder).await;
+    let running = start_with_tokens(&folder).await;
     let rita = client(&running, "rita").await;
     let watch = "[{ id: 'w', kind: 'graph', query: { roots: [{ id: 'of:x', selector: { path: [], schema: true } }] } }]";
     for code in [
@@ -307,22 +308,22 @@ async fn reading_principal_creates_no_files_and_stores_no_blobs() {
     let space = identity();
     let blobs = format!("/{}/blobs", space.did);
     assert_eq!(status(&running, "POST", &blobs, &token("rita"), BLOB).await, 403);
-    let mut peer = Peer::with_token(&running.url, MANNER, "rita-token").await;
+    let mut peer = Peer::with_token(&running.url, OPTIONS, "rita-token").await;
     assert!(peer.open_as(&space, &space.did, "s").await.get("ok").is_some());
-    let refused = peer.request("transact", &space.did, "s", set(1, "of:x", json!(1))).await;
-    assert_eq!(refused["error"]["name"], json!("AuthorizationError"));
+    let response = peer.request("transact", &space.did, "s", set(1, "of:x", json!(1))).await;
+    assert_eq!(response["error"]["name"], json!("AuthorizationError"));
     let found = peer.request("graph.query", &space.did, "s", read("of:x")).await;
     assert!(found.get("ok").is_some(), "{found}");
     assert_eq!(spaces(&folder), Vec::<String>::new());
     assert_eq!(status(&running, "POST", &blobs, &token("walt"), BLOB).await, 201);
     assert_eq!(spaces(&folder).len(), 1);
-    let mut writer = Peer::with_token(&running.url, MANNER, "walt-token").await;
+    let mut writer = Peer::with_token(&running.url, OPTIONS, "walt-token").await;
     assert!(writer.open_as(&space, &space.did, "w").await.get("ok").is_some());
     writer.request("transact", &space.did, "w", set(1, "of:x", json!(1))).await;
     running.server.stop(std::time::Duration::ZERO).await;
     let log = std::fs::read_to_string(folder.path().join("audit.log")).unwrap();
     let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let of = |principal: &str, decision: &str, session: &str| {
+    let is_logged = |principal: &str, decision: &str, session: &str| {
         lines.iter().any(|line| {
             line["binding"] == "memory.transact"
                 && line["principal"] == principal
@@ -331,15 +332,15 @@ async fn reading_principal_creates_no_files_and_stores_no_blobs() {
                 && line["effects"] == json!(["write"])
         })
     };
-    assert!(of("rita", "deny", "http") && of("rita", "deny", "s"), "{log}");
-    assert!(of("walt", "allow", "http") && of("walt", "allow", "w"), "{log}");
+    assert!(is_logged("rita", "deny", "http") && is_logged("rita", "deny", "s"), "{log}");
+    assert!(is_logged("walt", "allow", "http") && is_logged("walt", "allow", "w"), "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn blobs_follow_the_rules_of_their_space() {
+async fn blobs_follow_the_access_rules_of_their_space() {
     let owner = identity();
     let folder = folder(json!({"access": {&owner.did: {"read": ["bob"], "write": ["ann"]}}}));
-    let running = guarded(&folder).await;
+    let running = start_with_tokens(&folder).await;
     let blobs = format!("/{}/blobs", owner.did);
     assert_eq!(status(&running, "POST", &blobs, &token("bob"), BLOB).await, 403);
     assert_eq!(status(&running, "POST", &blobs, &token("ann"), BLOB).await, 201);
@@ -354,7 +355,7 @@ async fn blobs_follow_the_rules_of_their_space() {
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_to_a_peer_need_the_effect_external() {
     let folder = folder(json!({"peers": {"other": {"url": "ws://127.0.0.1:9/memory"}}}));
-    let running = guarded(&folder).await;
+    let running = start_with_tokens(&folder).await;
     let (ann, walt) = (client(&running, "ann").await, client(&running, "walt").await);
     for call in [
         "memory.open({ space: 's', peer: 'other' })",
@@ -370,14 +371,14 @@ async fn calls_to_a_peer_need_the_effect_external() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refused_opening_does_not_use_up_the_next_one() {
+async fn rejected_open_does_not_invalidate_the_next_challenge() {
     let folder = folder(json!({"authentication": "strict"}));
-    let running = guarded(&folder).await;
+    let running = start_with_tokens(&folder).await;
     let (ann, bob) = (client(&running, "ann").await, client(&running, "bob").await);
     let identity = eval(&ann, "(await memory.open({ space: 'team' })).identity").await;
     let open =
         format!("await memory.open({{ space: {identity} }}).then(() => 'open', (error) => error.message)");
-    // Both go over one connection inside the server.
+    // Both principals share one connection inside the server.
     assert_eq!(eval(&bob, &open).await, json!("this identity may not read the space"));
     assert_eq!(eval(&ann, &open).await, json!("open"));
 }

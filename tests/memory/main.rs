@@ -1,4 +1,4 @@
-//! memory/v2 against the real server: the vectors in each dialect, and what the package promises beyond them.
+//! memory/v2 against a running server: the vectors in each dialect, and behaviour beyond them.
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
 mod access;
@@ -15,8 +15,9 @@ use std::path::Path;
 
 use support::Folder;
 
-/// A copy of one of the `--bindings` folders for other implementations, so that its store is the test's own.
-fn profile(name: &str) -> Folder {
+/// Copies one of the `--bindings` folders of the interop tests, so that each test has its own
+/// store.
+fn copy_profile(name: &str) -> Folder {
     let original = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop/memory").join(name);
     Folder::with(&[(
         "memory/declaration.json",

@@ -1,4 +1,5 @@
-//! A client of memory/v2 written anew for the tests: codec, hash and signature owe nothing to the code they test.
+//! A memory/v2 client for the tests, with its own codec, hash and signature, independent of the
+//! code under test.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,9 +12,8 @@ use serde_json::{Map, Value, json};
 
 use crate::support::wire::{ANSWER_WAIT_MAX, Arrival, Wire};
 
-/// How a connection writes, and what it says of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Manner {
+pub struct PeerOptions {
     pub is_tagged: bool,
     pub protocol: &'static str,
     pub signs: bool,
@@ -21,7 +21,6 @@ pub struct Manner {
 
 pub const FLAGS: &str = r#"{"modernCellRep":false,"persistentSchedulerState":false}"#;
 
-/// A key and its name.
 pub struct Identity {
     pair: Ed25519KeyPair,
     pub did: String,
@@ -32,18 +31,18 @@ impl Identity {
         let pair = Ed25519KeyPair::from_seed_unchecked(digest(&SHA256, seed.as_bytes()).as_ref()).unwrap();
         let mut bytes = vec![0xed, 0x01];
         bytes.extend_from_slice(pair.public_key().as_ref());
-        let did = format!("did:key:z{}", base58(&bytes));
+        let did = format!("did:key:z{}", encode_base58(&bytes));
         Self { pair, did }
     }
 
     pub fn sign(&self, value: &Value) -> Vec<u8> {
         let mut stream = Context::new(&SHA256);
-        feed(value, &mut stream);
+        hash_value(value, &mut stream);
         self.pair.sign(stream.finish().as_ref()).as_ref().to_vec()
     }
 }
 
-fn base58(bytes: &[u8]) -> String {
+fn encode_base58(bytes: &[u8]) -> String {
     const DIGITS: &[u8] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
     let mut rest = bytes.to_vec();
     let mut text = Vec::new();
@@ -60,8 +59,8 @@ fn base58(bytes: &[u8]) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// The hash of what openings are made of: no tags, no lists, and short keys.
-fn feed(value: &Value, stream: &mut Context) {
+/// Hashes the values that occur in `session.open`: no tags, no lists, and short keys.
+fn hash_value(value: &Value, stream: &mut Context) {
     match value {
         Value::Number(number) => {
             stream.update(&[0x23]);
@@ -80,41 +79,47 @@ fn feed(value: &Value, stream: &mut Context) {
             let mut keys: Vec<&String> = members.keys().collect();
             keys.sort();
             for key in keys {
-                feed(&json!(key), stream);
-                feed(&members[key], stream);
+                hash_value(&json!(key), stream);
+                hash_value(&members[key], stream);
             }
             stream.update(&[0x00]);
         }
-        other => panic!("an opening has no {other}"),
+        other => panic!("unexpected in session.open: {other}"),
     }
 }
 
-/// To the wire: objects with a key that starts with a slash are quoted.
-fn encoded(value: &Value) -> Value {
+/// Quotes objects with a key that starts with a slash.
+fn encode_tagged(value: &Value) -> Value {
     match value {
-        Value::Array(items) => items.iter().map(encoded).collect(),
+        Value::Array(items) => items.iter().map(encode_tagged).collect(),
         Value::Object(members) if members.contains_key("$wire") => members["$wire"].clone(),
         Value::Object(members) if members.keys().any(|key| key.starts_with('/')) => json!({"/quote": value}),
-        Value::Object(members) => members.iter().map(|(key, value)| (key.clone(), encoded(value))).collect(),
+        Value::Object(members) => {
+            members.iter().map(|(key, value)| (key.clone(), encode_tagged(value))).collect()
+        }
         scalar => scalar.clone(),
     }
 }
 
-fn decoded(value: Value) -> Value {
+fn decode_tagged(value: Value) -> Value {
     match value {
-        Value::Array(items) => items.into_iter().map(decoded).collect(),
+        Value::Array(items) => items.into_iter().map(decode_tagged).collect(),
         Value::Object(mut members) => match members.remove("/quote") {
             Some(literal) if members.is_empty() => literal,
-            _ => members.into_iter().map(|(key, value)| (key, decoded(value))).collect::<Map<_, _>>().into(),
+            _ => members
+                .into_iter()
+                .map(|(key, value)| (key, decode_tagged(value)))
+                .collect::<Map<_, _>>()
+                .into(),
         },
         scalar => scalar,
     }
 }
 
-/// One connection. Effects and answers wait apart, as they come in either order.
+/// One connection. Events and responses arrive in any order, so they have separate queues.
 pub struct Peer {
     wire: Wire,
-    manner: Manner,
+    options: PeerOptions,
     pub responses: VecDeque<Value>,
     pub events: VecDeque<Value>,
     pub closed: Option<u16>,
@@ -123,24 +128,24 @@ pub struct Peer {
 }
 
 impl Peer {
-    pub async fn open(url: &str, manner: Manner) -> Self {
-        Self::over(Wire::open(&format!("{url}memory")).await, manner)
+    pub async fn open(url: &str, options: PeerOptions) -> Self {
+        Self::from_wire(Wire::open(&format!("{url}memory")).await, options)
     }
 
-    /// Connects with a token of the server, and greets.
-    pub async fn with_token(url: &str, manner: Manner, token: &str) -> Self {
-        let mut peer = Self::over(Wire::with_token(&format!("{url}memory"), token).await, manner);
-        peer.greet().await;
+    /// Connects with a token of the server, and sends `hello`.
+    pub async fn with_token(url: &str, options: PeerOptions, token: &str) -> Self {
+        let mut peer = Self::from_wire(Wire::with_token(&format!("{url}memory"), token).await, options);
+        peer.send_hello().await;
         peer
     }
 
-    pub async fn greet(&mut self) {
+    pub async fn send_hello(&mut self) {
         let flags: Value = serde_json::from_str(FLAGS).unwrap();
-        self.send(&json!({"type": "hello", "protocol": self.manner.protocol, "flags": flags})).await;
+        self.send(&json!({"type": "hello", "protocol": self.options.protocol, "flags": flags})).await;
         assert_eq!(self.response().await["type"], json!("hello.ok"));
     }
 
-    /// Opens a session in any space, signed by `signer`; gives the answer.
+    /// Opens a session in any space, signed by `signer`, and returns the response.
     pub async fn open_as(&mut self, signer: &Identity, space: &str, session: &str) -> Value {
         let session = json!({"sessionId": session});
         let mut open =
@@ -150,10 +155,10 @@ impl Peer {
         self.response().await
     }
 
-    fn over(wire: Wire, manner: Manner) -> Self {
+    fn from_wire(wire: Wire, options: PeerOptions) -> Self {
         Self {
             wire,
-            manner,
+            options,
             responses: VecDeque::new(),
             events: VecDeque::new(),
             closed: None,
@@ -162,11 +167,16 @@ impl Peer {
         }
     }
 
-    /// Connects, shakes hands and opens a session in the space of an identity.
-    pub async fn live(url: &str, manner: Manner, owner: &Identity, session: Value) -> (Self, Value) {
-        let mut peer = Self::open(url, manner).await;
+    /// Connects, sends `hello` and opens a session in the space of an identity.
+    pub async fn open_session(
+        url: &str,
+        options: PeerOptions,
+        owner: &Identity,
+        session: Value,
+    ) -> (Self, Value) {
+        let mut peer = Self::open(url, options).await;
         let flags: Value = serde_json::from_str(FLAGS).unwrap();
-        peer.send(&json!({"type": "hello", "protocol": manner.protocol, "flags": flags})).await;
+        peer.send(&json!({"type": "hello", "protocol": options.protocol, "flags": flags})).await;
         assert_eq!(peer.response().await["type"], json!("hello.ok"));
         let mut open =
             json!({"type": "session.open", "requestId": "open", "space": owner.did, "session": session});
@@ -177,7 +187,7 @@ impl Peer {
         (peer, opened["ok"].clone())
     }
 
-    /// Sends a request in a session and gives its answer.
+    /// Sends a request in a session and returns the response.
     pub async fn request(&mut self, kind: &str, space: &str, session: &str, body: Value) -> Value {
         self.next_request += 1;
         let mut message = body;
@@ -189,9 +199,9 @@ impl Peer {
         self.response().await
     }
 
-    /// Signs an opening as `how` says: by whom, and what is wrong with it.
+    /// Signs a `session.open`; `how` may change the issuer or make the signature invalid.
     pub fn sign(&self, message: &mut Value, how: &Value, signer: &Identity) {
-        if !self.manner.signs || how["none"] == json!(true) {
+        if !self.options.signs || how["none"] == json!(true) {
             return;
         }
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
@@ -200,7 +210,7 @@ impl Peer {
             "iss": how["iss"].as_str().unwrap_or(message["space"].as_str().unwrap()),
             "cmd": "session.open",
             "sub": message["space"],
-            "args": {"protocol": self.manner.protocol, "session": message["session"]},
+            "args": {"protocol": self.options.protocol, "session": message["session"]},
             "iat": now,
             "exp": expires,
         });
@@ -216,7 +226,7 @@ impl Peer {
             signature[5] ^= 1;
         }
         message["invocation"] = invocation;
-        message["authorization"] = if self.manner.is_tagged {
+        message["authorization"] = if self.options.is_tagged {
             json!({"signature": {"$wire": {"/Bytes@1": URL_SAFE_NO_PAD.encode(&signature)}}})
         } else {
             json!({"signature": signature})
@@ -224,8 +234,11 @@ impl Peer {
     }
 
     pub async fn send(&mut self, message: &Value) {
-        let text =
-            if self.manner.is_tagged { format!("fvj1:{}", encoded(message)) } else { message.to_string() };
+        let text = if self.options.is_tagged {
+            format!("fvj1:{}", encode_tagged(message))
+        } else {
+            message.to_string()
+        };
         self.wire.text(&text).await;
     }
 
@@ -241,12 +254,12 @@ impl Peer {
         self.wire.close().await;
     }
 
-    /// Waits for something to come in; whether it did.
+    /// Waits for a message and returns whether one arrived.
     pub async fn receive(&mut self, wait: Duration) -> bool {
         match self.wire.next_within(wait).await {
             Arrival::Text(text) => {
                 let message = match text.strip_prefix("fvj1:") {
-                    Some(json) => decoded(serde_json::from_str(json).unwrap()),
+                    Some(json) => decode_tagged(serde_json::from_str(json).unwrap()),
                     None => serde_json::from_str(&text).unwrap(),
                 };
                 let metadata = message.get("sessionOpen");

@@ -1,10 +1,9 @@
-//! The program itself, for tests that take it away.
+//! The server as a child process, for tests that kill it.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// A server in a process of its own, which can be killed.
 pub struct Process {
     child: Child,
     pub url: String,
@@ -15,7 +14,7 @@ impl Process {
         Self::start_at(folder, "127.0.0.1:0")
     }
 
-    /// The same at an address that is known beforehand.
+    /// Starts the server at a given address.
     pub fn start_at(folder: &Path, listen: &str) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_scomp-serve"))
             .args(["--listen", listen, "--bindings"])
@@ -30,7 +29,7 @@ impl Process {
         Self { child, url: format!("{url}/") }
     }
 
-    /// As `kill -9` does: nothing is flushed or closed.
+    /// Kills the process like `kill -9`: nothing is flushed or closed.
     pub fn kill(self) {
         drop(self);
     }

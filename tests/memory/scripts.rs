@@ -1,12 +1,12 @@
-//! What scripts do with spaces: in the embedded store, and in that of another server which comes and goes.
+//! The bindings in scripts: with the embedded store, and with a peer that stops and restarts.
 
 use std::net::TcpListener;
 
 use scomp::client::Client;
 use serde_json::{Value, json};
 
+use crate::copy_profile;
 use crate::process::Process;
-use crate::profile;
 use crate::support::{Folder, Running};
 
 async fn client(running: &Running) -> Client {
@@ -20,37 +20,37 @@ async fn eval(client: &Client, code: &str) -> Value {
 const HELPERS: &str = r#"
     var place = { space: "did:key:zShared" };
     var watchOf = (id) => [{ id: "w", kind: "graph", query: { roots: [{ id, selector: { path: [], schema: true } }] } }];
-    var heard = [];
+    var received = [];
     var until = async (holds) => { while (!(await holds())) await new Promise((next) => setTimeout(next, 5)); };
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_document_is_written_read_changed_and_deleted() {
-    let folder = profile("signed");
+async fn script_writes_reads_patches_and_deletes_a_document() {
+    let folder = copy_profile("signed");
     let running = Running::folder(folder.path()).await;
     let client = client(&running).await;
     eval(&client, HELPERS).await;
-    let told = eval(
+    let result = eval(
         &client,
         r#"
         const at = { ...place, id: "of:doc" };
-        const said = [];
-        said.push(await memory.read(at));
-        said.push(await memory.set({ ...at, value: { list: [1, 2], link: { "/": { "link@1": { id: "of:other", path: [] } } } } }));
-        said.push(await memory.read({ ...at, path: ["list", "1"] }));
-        said.push(await memory.patch({ ...at, patches: [{ op: "append", path: "/value/list", values: [3] }] }));
-        said.push((await memory.read({ ...at, path: ["list"] })).value);
+        const results = [];
+        results.push(await memory.read(at));
+        results.push(await memory.set({ ...at, value: { list: [1, 2], link: { "/": { "link@1": { id: "of:other", path: [] } } } } }));
+        results.push(await memory.read({ ...at, path: ["list", "1"] }));
+        results.push(await memory.patch({ ...at, patches: [{ op: "append", path: "/value/list", values: [3] }] }));
+        results.push((await memory.read({ ...at, path: ["list"] })).value);
         await memory.set({ ...place, id: "of:other", value: "linked" });
         const roots = [{ id: "of:doc", selector: { path: [], schema: true } }];
-        said.push((await memory.query({ ...place, roots })).entities.map((entity) => entity.id));
-        said.push((await memory.query({ ...place, roots, atSeq: 1 })).entities[0].document.value.list);
+        results.push((await memory.query({ ...place, roots })).entities.map((entity) => entity.id));
+        results.push((await memory.query({ ...place, roots, atSeq: 1 })).entities[0].document.value.list);
         await memory.delete(at);
-        said.push(await memory.read(at));
-        said
+        results.push(await memory.read(at));
+        results
         "#,
     )
     .await;
-    let wanted = json!([
+    let expected = json!([
         {"seq": 0, "exists": false},
         {"seq": 1},
         {"seq": 1, "exists": true, "value": 2},
@@ -60,12 +60,12 @@ async fn a_document_is_written_read_changed_and_deleted() {
         [1, 2],
         {"seq": 4, "exists": false},
     ]);
-    assert_eq!(told, wanted);
+    assert_eq!(result, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn updates_of_many_sessions_all_count() {
-    let folder = profile("signed");
+async fn concurrent_updates_of_many_sessions_all_succeed() {
+    let folder = copy_profile("signed");
     let running = Running::folder(folder.path()).await;
     let update = r#"
         for (let i = 0; i < 5; i++)
@@ -78,12 +78,12 @@ async fn updates_of_many_sessions_all_count() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conflict_is_told_by_its_name() {
-    let folder = profile("signed");
+async fn conflict_error_has_its_name_and_retry_after_seq() {
+    let folder = copy_profile("signed");
     let running = Running::folder(folder.path()).await;
     let client = client(&running).await;
     eval(&client, HELPERS).await;
-    let told = eval(
+    let result = eval(
         &client,
         r#"
         await memory.set({ ...place, id: "of:x", value: 1 });
@@ -93,27 +93,28 @@ async fn a_conflict_is_told_by_its_name() {
         "#,
     )
     .await;
-    assert_eq!(told, json!(["ConflictError", 1]));
+    assert_eq!(result, json!(["ConflictError", 1]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn watching_scripts_are_told_until_they_let_go() {
-    let folder = profile("signed");
+async fn watching_script_receives_changes_until_unwatch() {
+    let folder = copy_profile("signed");
     let running = Running::folder(folder.path()).await;
     let (watcher, writer) = (client(&running).await, client(&running).await);
     eval(&watcher, HELPERS).await;
     eval(&writer, HELPERS).await;
     let start = r#"
-        var watch = await memory.watch({ ...place, watches: watchOf("of:x"), onSync: (sync) => { heard.push(sync); } });
+        var watch = await memory.watch({ ...place, watches: watchOf("of:x"), onSync: (sync) => { received.push(sync); } });
         watch.sync.upserts[0].deleted
     "#;
     assert_eq!(eval(&watcher, start).await, json!(true));
     eval(&writer, r#"await memory.set({ ...place, id: "of:x", value: 1 })"#).await;
-    let first = eval(&watcher, "await until(() => heard.length); heard.pop().upserts[0].doc.value").await;
+    let first =
+        eval(&watcher, "await until(() => received.length); received.pop().upserts[0].doc.value").await;
     assert_eq!(first, json!(1));
     eval(&watcher, "await watch.unwatch()").await;
     let again = r#"
-        watch = await memory.watch({ ...place, watches: watchOf("of:y"), onSync: (sync) => { heard.push(sync); } });
+        watch = await memory.watch({ ...place, watches: watchOf("of:y"), onSync: (sync) => { received.push(sync); } });
     "#;
     eval(&watcher, again).await;
     let both = r#"
@@ -121,38 +122,38 @@ async fn watching_scripts_are_told_until_they_let_go() {
         await memory.set({ ...place, id: "of:y", value: 3 });
     "#;
     eval(&writer, both).await;
-    eval(&watcher, "await until(() => heard.length)").await;
-    let second = eval(&watcher, "heard.map((sync) => sync.upserts.map((one) => one.id))").await;
+    eval(&watcher, "await until(() => received.length)").await;
+    let second = eval(&watcher, "received.map((sync) => sync.upserts.map((one) => one.id))").await;
     assert_eq!(second, json!([["of:y"]]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_that_nobody_holds_any_more_ends() {
-    let folder = profile("signed");
+async fn released_watch_ends() {
+    let folder = copy_profile("signed");
     let running = Running::folder(folder.path()).await;
     let client = client(&running).await;
     eval(&client, HELPERS).await;
-    let told = r#"
-        const onSync = (sync) => { heard.push(...sync.upserts.map((one) => one.id)); };
+    let code = r#"
+        const onSync = (sync) => { received.push(...sync.upserts.map((one) => one.id)); };
         let first = await memory.watch({ ...place, watches: watchOf("of:x"), onSync });
         const second = await memory.watch({ ...place, watches: watchOf("of:y"), onSync });
         first = undefined;
         let value = 0;
-        // It ends soon, not at once: in the end only the one that is held tells something.
+        // The released watch ends soon, but not immediately.
         await until(async () => {
-            heard = [];
+            received = [];
             await memory.set({ ...place, id: "of:x", value: value++ });
             await memory.set({ ...place, id: "of:y", value: value++ });
-            await until(() => heard.includes("of:y"));
-            return !heard.includes("of:x");
+            await until(() => received.includes("of:y"));
+            return !received.includes("of:x");
         });
-        heard
+        received
     "#;
-    assert_eq!(eval(&client, told).await, json!(["of:y"]));
+    assert_eq!(eval(&client, code).await, json!(["of:y"]));
 }
 
-/// A server that is a client of another one by the name `other`.
-async fn client_of(listen: &str) -> (Folder, Running) {
+/// Starts a server with a peer `other` at the given address.
+async fn start_client_of(listen: &str) -> (Folder, Running) {
     let peers = json!({"other": {"url": format!("ws://{listen}/memory")}});
     let declaration = json!({"package": "memory", "rust": "memory", "config": {"secret": "a secret of sixteen", "peers": peers}});
     let folder = Folder::with(&[("memory/declaration.json", &declaration.to_string())]);
@@ -161,10 +162,10 @@ async fn client_of(listen: &str) -> (Folder, Running) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_goes_and_comes_back_is_taken_up_again() {
+async fn watch_is_restored_when_the_peer_restarts() {
     let listen = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let folder = profile("signed");
-    let (_near_folder, near) = client_of(&listen).await;
+    let folder = copy_profile("signed");
+    let (_near_folder, near) = start_client_of(&listen).await;
     let script = client(&near).await;
     eval(&script, HELPERS).await;
     eval(
@@ -177,10 +178,10 @@ async fn a_server_that_goes_and_comes_back_is_taken_up_again() {
     let far = Process::start_at(folder.path(), &listen);
     let start = r#"
         await until(up);
-        var watch = await memory.watch({ ...place, watches: watchOf("of:x"), onSync: (sync) => { heard.push(sync.upserts[0].doc.value); } });
+        var watch = await memory.watch({ ...place, watches: watchOf("of:x"), onSync: (sync) => { received.push(sync.upserts[0].doc.value); } });
         await memory.set({ ...place, id: "of:x", value: "before" });
-        await until(() => heard.length);
-        heard.pop()
+        await until(() => received.length);
+        received.pop()
     "#;
     assert_eq!(eval(&script, start).await, json!("before"));
     far.kill();
@@ -190,20 +191,20 @@ async fn a_server_that_goes_and_comes_back_is_taken_up_again() {
     let resumed = r#"
         await until(up);
         const { value } = await memory.update({ ...place, id: "of:x", fn: (value) => value + " and after" });
-        await until(() => heard.length);
-        [value, heard]
+        await until(() => received.length);
+        [value, received]
     "#;
-    // The watch is restored: it tells the new version, and the one that is known already not again.
+    // The restored watch sends only the new version.
     assert_eq!(eval(&script, resumed).await, json!(["before and after", ["before and after"]]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn peer_that_never_answers_the_greeting_is_not_there() {
+async fn peer_that_never_answers_hello_is_a_connection_error() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (_folder, near) = client_of(&listener.local_addr().unwrap().to_string()).await;
+    let (_folder, near) = start_client_of(&listener.local_addr().unwrap().to_string()).await;
     let (stream, _) = listener.accept().await.unwrap();
     let mut silent = tokio_tungstenite::accept_async(stream).await.unwrap();
-    // The greeting is here, so the connection is up on both sides.
+    // `hello` has arrived, so the connection is open on both sides.
     futures_util::StreamExt::next(&mut silent).await.unwrap().unwrap();
     let script = client(&near).await;
     let open =

@@ -6,27 +6,28 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::matching::Memory;
-use crate::peer::{FLAGS, Identity, Manner, Peer};
-use crate::profile;
+use crate::copy_profile;
+use crate::matching::Matcher;
+use crate::peer::{FLAGS, Identity, Peer, PeerOptions};
 use crate::support::Running;
 use crate::support::wire::ANSWER_WAIT_MAX;
 
-const TAGGED: Manner = Manner { is_tagged: true, protocol: "memory", signs: true };
-const PLAIN: Manner = Manner { is_tagged: false, protocol: "memory/v2", signs: true };
+const TAGGED: PeerOptions = PeerOptions { is_tagged: true, protocol: "memory", signs: true };
+const PLAIN: PeerOptions = PeerOptions { is_tagged: false, protocol: "memory/v2", signs: true };
 
-/// What a vector allows a server to do otherwise, and this one does: it speaks both dialects and both representations.
-const SPOKEN_TOO: [&str; 2] = ["hello.flag-mismatch-modernCellRep", "frame.unprefixed-json-rejected"];
+/// Vectors that allow a server to accept both dialects and both representations, as this one does.
+const ACCEPTED_ALTERNATIVES: [&str; 2] =
+    ["hello.flag-mismatch-modernCellRep", "frame.unprefixed-json-rejected"];
 
-struct Play<'a> {
+struct VectorRun<'a> {
     url: &'a str,
-    manner: Manner,
-    memory: Memory,
+    options: PeerOptions,
+    matcher: Matcher,
     identities: HashMap<String, Identity>,
     peers: HashMap<String, Peer>,
 }
 
-impl Play<'_> {
+impl VectorRun<'_> {
     async fn step(&mut self, step: &Value) -> Result<(), String> {
         if let Some(wait) = step["sleep"].as_u64() {
             tokio::time::sleep(Duration::from_millis(wait)).await;
@@ -38,13 +39,13 @@ impl Play<'_> {
             return Ok(());
         }
         if !self.peers.contains_key(name) {
-            self.peers.insert(name.to_owned(), Peer::open(self.url, self.manner).await);
+            self.peers.insert(name.to_owned(), Peer::open(self.url, self.options).await);
         }
         let peer = self.peers.get_mut(name).unwrap();
         if let Some(text) = step["sendRaw"].as_str() {
             peer.text(text).await;
         } else if let Some(message) = step.get("send") {
-            let mut message = self.memory.filled(message);
+            let mut message = self.matcher.substitute(message);
             if let Some(how) = message.as_object_mut().unwrap().remove("$sign") {
                 let signer = how["signer"].as_str().or(how["iss"].as_str()).or(message["space"].as_str());
                 let signer = &self.identities[signer.unwrap()];
@@ -55,13 +56,13 @@ impl Play<'_> {
             while peer.receive(Duration::from_millis(wait)).await {}
             return peer.events.pop_front().map_or(Ok(()), |event| Err(format!("unexpected {event}")));
         } else if let Some(pattern) = step.get("expect") {
-            let message = expected(peer, pattern).await;
-            let mut misfit = self.memory.misfit(pattern, Some(&message));
-            if misfit.is_some() && pattern["effect"]["upserts"].get("$contains").is_some() {
-                // Two commits may be told in one message or in two.
-                misfit = self.memory.misfit(pattern, Some(&expected(peer, pattern).await));
+            let message = next_expected(peer, pattern).await;
+            let mut mismatch = self.matcher.find_mismatch(pattern, Some(&message));
+            if mismatch.is_some() && pattern["effect"]["upserts"].get("$contains").is_some() {
+                // Two commits may arrive in one message or in two.
+                mismatch = self.matcher.find_mismatch(pattern, Some(&next_expected(peer, pattern).await));
             }
-            return misfit.map_or(Ok(()), |misfit| Err(format!("{misfit}\n  in {message}")));
+            return mismatch.map_or(Ok(()), |mismatch| Err(format!("{mismatch}\n  in {message}")));
         } else {
             panic!("unknown step {step}");
         }
@@ -69,9 +70,9 @@ impl Play<'_> {
     }
 }
 
-/// The next message of the kind that is expected. Effects that only say how far the session is are skipped, unless
-/// that is what is asked for.
-async fn expected(peer: &mut Peer, pattern: &Value) -> Value {
+/// The next message of the expected kind. Effects without documents are skipped, unless the pattern
+/// expects `caughtUpLocalSeq`.
+async fn next_expected(peer: &mut Peer, pattern: &Value) -> Value {
     let kind = pattern["type"].as_str().unwrap();
     if !kind.starts_with("session/") {
         return peer.response().await;
@@ -79,57 +80,57 @@ async fn expected(peer: &mut Peer, pattern: &Value) -> Value {
     loop {
         let event = peer.event().await;
         let is_empty = |list: &str| event["effect"][list].as_array().is_some_and(Vec::is_empty);
-        let is_mark = event["type"] == "session/effect" && is_empty("upserts") && is_empty("removes");
-        if !is_mark || pattern["effect"].get("caughtUpLocalSeq").is_some() {
+        let is_empty_sync = event["type"] == "session/effect" && is_empty("upserts") && is_empty("removes");
+        if !is_empty_sync || pattern["effect"].get("caughtUpLocalSeq").is_some() {
             return event;
         }
     }
 }
 
-async fn play(url: &str, manner: Manner, case: &Value) -> Result<(), String> {
-    let run = uuid::Uuid::new_v4();
-    let mut memory = Memory::default();
+async fn play_case(url: &str, options: PeerOptions, case: &Value) -> Result<(), String> {
+    let run_id = uuid::Uuid::new_v4();
+    let mut matcher = Matcher::default();
     let mut identities = HashMap::new();
     for name in ["$space", "$space2", "$other"] {
-        let identity = Identity::of(&format!("{name}{run}"));
-        memory.names.insert(name.to_owned(), json!(identity.did));
+        let identity = Identity::of(&format!("{name}{run_id}"));
+        matcher.names.insert(name.to_owned(), json!(identity.did));
         identities.insert(identity.did.clone(), identity);
     }
     let flags: Value = serde_json::from_str(FLAGS).unwrap();
     let mut bad_flags = flags.clone();
     bad_flags["modernCellRep"] = json!(true);
-    memory.names.insert("$PROTO".to_owned(), json!(manner.protocol));
-    memory.names.insert("$FLAGS".to_owned(), flags);
-    memory.names.insert("$BADFLAGS".to_owned(), bad_flags);
-    let mut play = Play { url, manner, memory, identities, peers: HashMap::new() };
+    matcher.names.insert("$PROTO".to_owned(), json!(options.protocol));
+    matcher.names.insert("$FLAGS".to_owned(), flags);
+    matcher.names.insert("$BADFLAGS".to_owned(), bad_flags);
+    let mut run = VectorRun { url, options, matcher, identities, peers: HashMap::new() };
     for (number, step) in case["steps"].as_array().unwrap().iter().enumerate() {
-        play.step(step).await.map_err(|error| format!("{} step {number}: {error}", case["name"]))?;
+        run.step(step).await.map_err(|error| format!("{} step {number}: {error}", case["name"]))?;
     }
     Ok(())
 }
 
-fn is_for(case: &Value, manner: Manner) -> bool {
+fn applies_to(case: &Value, options: PeerOptions) -> bool {
     let requires = case["requires"].as_array().cloned().unwrap_or_default();
     let lacks = |need: &Value| match need.as_str().unwrap() {
-        "auth" => !manner.signs,
-        "noauth" => manner.signs,
-        "fvj1" => !manner.is_tagged,
+        "auth" => !options.signs,
+        "noauth" => options.signs,
+        "fvj1" => !options.is_tagged,
         _ => false,
     };
-    !requires.iter().any(lacks) && !SPOKEN_TOO.contains(&case["name"].as_str().unwrap())
+    !requires.iter().any(lacks) && !ACCEPTED_ALTERNATIVES.contains(&case["name"].as_str().unwrap())
 }
 
-async fn play_all(manner: Manner) {
+async fn play_all(options: PeerOptions) {
     assert!(ANSWER_WAIT_MAX > Duration::from_secs(1));
-    let folder = profile(if manner.signs { "signed" } else { "trusted" });
+    let folder = copy_profile(if options.signs { "signed" } else { "trusted" });
     let running = Running::folder(folder.path()).await;
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop/memory/vectors/memory.json");
     let vectors: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let wanted = std::env::var("SCOMP_ONLY").unwrap_or_default();
+    let filter = std::env::var("SCOMP_ONLY").unwrap_or_default();
     let mut failed = Vec::new();
     for case in vectors["cases"].as_array().unwrap() {
-        if is_for(case, manner) && case["name"].as_str().unwrap().contains(&wanted) {
-            failed.extend(play(&running.url, manner, case).await.err());
+        if applies_to(case, options) && case["name"].as_str().unwrap().contains(&filter) {
+            failed.extend(play_case(&running.url, options, case).await.err());
         }
     }
     assert!(failed.is_empty(), "{}", failed.join("\n"));
@@ -147,18 +148,18 @@ async fn vectors_in_plain_frames_with_signatures() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn vectors_in_tagged_frames_without_signatures() {
-    play_all(Manner { signs: false, ..TAGGED }).await;
+    play_all(PeerOptions { signs: false, ..TAGGED }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn vectors_in_plain_frames_without_signatures() {
-    play_all(Manner { signs: false, ..PLAIN }).await;
+    play_all(PeerOptions { signs: false, ..PLAIN }).await;
 }
 
-/// The two vectors that are not played say what a server may do instead; this is that.
+/// Covers the two vectors that are not played.
 #[tokio::test(flavor = "multi_thread")]
-async fn both_dialects_and_both_representations_are_spoken() {
-    let folder = profile("signed");
+async fn both_dialects_and_both_representations_are_accepted() {
+    let folder = copy_profile("signed");
     let running = Running::folder(folder.path()).await;
     for modern in [false, true] {
         let mut peer = Peer::open(&running.url, TAGGED).await;

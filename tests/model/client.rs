@@ -14,7 +14,7 @@ pub enum Owed {
     /// The outcome of this key.
     Keyed(u8),
     Cancelled,
-    /// Looked at by whoever asked.
+    /// Checked by the caller.
     Anything,
 }
 
@@ -24,7 +24,7 @@ pub struct Client {
     owed: BTreeMap<u64, Owed>,
     /// Which session it was opened for.
     pub session: usize,
-    /// Outcomes of keyed evals that the model has not been told.
+    /// Outcomes of keyed evals that are not in the model yet.
     pub outcomes: Vec<(u8, u64)>,
 }
 

@@ -2,7 +2,7 @@
 //! releases, invokes, keyed evals, take-overs, and connections that end in the packet of their last request.
 //!
 //! What must hold all the time: the process lives and does not panic; each answered id was asked and is answered once; a
-//! keyed eval runs at most once and gives the same answer to every repeat; every request on a connection that stays open
+//! keyed eval runs at most once and returns the same answer to every repeat; every request on a connection that stays open
 //! is answered. After each round all clients leave, and sessions, connections, references and queued evals go back to
 //! zero, no context leaked, and memory settles.
 //!

@@ -9,7 +9,7 @@ use scomp::protocol::declaration::Declaration;
 use scomp::rpc::Kind;
 use serde_json::{Value, json};
 
-/// All of them.
+/// The package with all of them.
 pub fn package() -> Package {
     let mut package = Package::new("tests").with(get_order(), BindingLimits::default(), handler(order)).with(
         declared("limited", json!({"name": "limited", "output": {"type": "null"}})),
@@ -19,13 +19,41 @@ pub fn package() -> Package {
             Ok(Value::Null)
         }),
     );
-    let plain: [(&str, Arc<dyn Handler>); 12] = [
+    for (name, work) in plain_handlers() {
+        package = package.with(Declaration::named(name), BindingLimits::default(), work);
+    }
+    package
+        .with(
+            declared("strict", json!({
+                "name": "strict",
+                "input": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
+                "output": {"type": "integer", "maximum": 10},
+            })),
+            BindingLimits::default(),
+            handler(|input, _| async move { Ok(input["n"].clone()) }),
+        )
+        .with(
+            declared("each", json!({
+                "name": "each",
+                "input": {
+                    "type": "object", "required": ["items", "visit"],
+                    "properties": {"items": {"type": "array"}, "visit": {"type": "object", "required": ["$fn"]}},
+                },
+            })),
+            BindingLimits::default(),
+            handler(each),
+        )
+}
+
+/// The handlers of bindings that declare only their name.
+fn plain_handlers() -> [(&'static str, Arc<dyn Handler>); 12] {
+    [
         ("echo", handler(|input, _| async move { Ok(input) })),
         (
             "forever",
             handler(|_, call: Call| async move {
                 call.cancel.cancelled().await;
-                Err(BindingError::of_kind(Kind::Cancelled, "nobody waits any more"))
+                Err(BindingError::of_kind(Kind::Cancelled, "the call was cancelled"))
             }),
         ),
         (
@@ -50,31 +78,7 @@ pub fn package() -> Package {
         ("counter.make", handler(make_counter)),
         ("keeper.keep", handler(keep)),
         ("keeper.call", handler(call_kept)),
-    ];
-    for (name, work) in plain {
-        package = package.with(Declaration::named(name), BindingLimits::default(), work);
-    }
-    package
-        .with(
-            declared("strict", json!({
-                "name": "strict",
-                "input": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
-                "output": {"type": "integer", "maximum": 10},
-            })),
-            BindingLimits::default(),
-            handler(|input, _| async move { Ok(input["n"].clone()) }),
-        )
-        .with(
-            declared("each", json!({
-                "name": "each",
-                "input": {
-                    "type": "object", "required": ["items", "visit"],
-                    "properties": {"items": {"type": "array"}, "visit": {"type": "object", "required": ["$fn"]}},
-                },
-            })),
-            BindingLimits::default(),
-            handler(each),
-        )
+    ]
 }
 
 fn declared(what: &str, value: Value) -> Declaration {
@@ -113,13 +117,14 @@ async fn relay(input: Value, call: Call) -> Result<Value, BindingError> {
 
 /// Calls a function: `{fn, args}`.
 async fn apply(input: Value, call: Call) -> Result<Value, BindingError> {
-    let function = call.function(&input["fn"]).ok_or_else(|| BindingError::new("`fn` is no function"))?;
+    let function = call.function(&input["fn"]).ok_or_else(|| BindingError::new("`fn` is not a function"))?;
     let arguments = input["args"].as_array().cloned().unwrap_or_default();
     function.call(arguments, call.depth).await
 }
 
 async fn each(input: Value, call: Call) -> Result<Value, BindingError> {
-    let visit = call.function(&input["visit"]).ok_or_else(|| BindingError::new("`visit` is no function"))?;
+    let visit =
+        call.function(&input["visit"]).ok_or_else(|| BindingError::new("`visit` is not a function"))?;
     let mut out = Vec::new();
     for item in input["items"].as_array().cloned().unwrap_or_default() {
         out.push(visit.call(vec![item], call.depth).await?);
@@ -127,7 +132,7 @@ async fn each(input: Value, call: Call) -> Result<Value, BindingError> {
     Ok(Value::Array(out))
 }
 
-/// Gives a function away that counts its calls.
+/// Returns a function that counts its calls.
 async fn make_counter(_input: Value, call: Call) -> Result<Value, BindingError> {
     let count = Arc::new(Mutex::new(0_u64));
     Ok(call.export(
@@ -145,7 +150,7 @@ async fn make_counter(_input: Value, call: Call) -> Result<Value, BindingError> 
 static KEPT: Mutex<Vec<(String, FunctionRef)>> = Mutex::new(Vec::new());
 
 async fn keep(input: Value, call: Call) -> Result<Value, BindingError> {
-    let function = call.function(&input["fn"]).ok_or_else(|| BindingError::new("`fn` is no function"))?;
+    let function = call.function(&input["fn"]).ok_or_else(|| BindingError::new("`fn` is not a function"))?;
     KEPT.lock().push((call.session.id.clone(), function));
     Ok(Value::Null)
 }

@@ -71,7 +71,7 @@ impl Running {
     /// Waits until every service script runs; one that fails is the end of the test.
     pub async fn services_run(&self) {
         use scomp::server::ServiceState;
-        self.server.services().settled().await;
+        self.server.services().wait_until_started().await;
         let services = self.server.services().list();
         assert!(services.iter().all(|service| service.state == ServiceState::Running), "{services:?}");
     }

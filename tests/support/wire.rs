@@ -64,7 +64,7 @@ impl Wire {
         Self::live_with(url, json!({})).await.0
     }
 
-    /// Connects and shakes hands with further params; gives the result too.
+    /// Connects and sends a handshake with further params; returns its result too.
     pub async fn live_with(url: &str, extra: Value) -> (Self, Value) {
         let mut wire = Self::open(url).await;
         let mut params = extra;
@@ -118,7 +118,7 @@ impl Wire {
         }
     }
 
-    /// Sends a request and gives its id.
+    /// Sends a request and returns its id.
     pub async fn send(&mut self, method: &str, params: Value) -> u64 {
         let id = self.next_id;
         self.next_id += 1;

@@ -62,7 +62,7 @@ async fn watch(runner: &mut Runner) -> Result<()> {
     for client in &mut loops {
         match runner.contender.part {
             Part::Ours => client.cancel_eval().await?,
-            // A peer cannot be told to stop: its time limit ends the loop, with an error.
+            // A peer cannot be asked to stop: its time limit ends the loop, with an error.
             Part::Peer | Part::Floor => drop(client.receive().await?),
         }
     }

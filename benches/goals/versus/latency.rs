@@ -72,7 +72,7 @@ async fn measure(plan: &Plan, runners: &mut [Runner], scale: Scale) -> Result<Ca
             best: raw.best_round().value / plan.per,
         });
     }
-    // An echo of the frame is no floor under a call inside of a script.
+    // An echo of the frame is not a floor for a call inside of a script.
     if plan.group == Group::BindingCall {
         entries.retain(|entry| entry.who != echo().name);
     }

@@ -17,7 +17,7 @@ use crate::server::Served;
 use crate::stats::{Figure, Samples};
 use crate::table::{Row, Unit};
 
-/// One thing that is measured, and how everybody did.
+/// One thing that is measured, and the result of each contender.
 pub(crate) struct Case {
     pub(crate) group: Group,
     pub(crate) what: String,
@@ -129,7 +129,7 @@ pub(crate) async fn run(scale: Scale) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// The goals that can be read off what everybody did.
+/// The goals that follow from the results of all contenders.
 pub(crate) fn goals(cases: &[Case]) -> Vec<Row> {
     [scaling::goals(cases), throughput::goals(cases)].concat()
 }
@@ -152,7 +152,7 @@ impl Runner {
         Ok(Self { contender: contender.clone(), server, client, samples: Samples::default() })
     }
 
-    /// Evaluates so many times, each checked. An echo only gives the frame back.
+    /// Evaluates so many times, each checked. An echo only returns the frame.
     async fn round(&mut self, script: Script, count: usize) -> Result<()> {
         self.samples.start_round();
         for _ in 0..count {
@@ -196,7 +196,7 @@ async fn start_all(contenders: &[Contender]) -> Result<Vec<Runner>> {
     Ok(runners)
 }
 
-/// Where the system cannot do that, everybody is wherever the scheduler likes.
+/// Where the system cannot pin processes, they run wherever the scheduler puts them.
 fn place_apart<'a>(servers: impl Iterator<Item = &'a Served>) {
     let pids: Vec<u32> = servers.map(Served::pid).collect();
     Placement::Apart.set(&pids);

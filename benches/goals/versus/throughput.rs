@@ -49,7 +49,7 @@ pub(crate) async fn evals(servers: &[Contender], scale: Scale) -> Result<Vec<Cas
         case("evals of 1+1 a second", Unit::Rate, |loaded| &loaded.per_second),
         case("CPU time of the server for each", Unit::Time, |loaded| &loaded.cpu_ns),
     ];
-    // An echo of a script is no floor under it.
+    // An echo of a script is not a floor for it.
     all.retain(|loaded| loaded.contender.part != Part::Floor);
     in_turns(&mut all, AGENT, scale.of(20)).await?;
     let entries = all.iter().map(|loaded| loaded.entry(Unit::Time, &loaded.cpu_ns)).collect();

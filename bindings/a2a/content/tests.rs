@@ -1,23 +1,23 @@
-//! What the content of each type must have.
+//! Decoding the content of each frame type.
 
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::session_request::parse_age_ms;
 use super::*;
 
-fn decoded(frame: &Value) -> Result<Body, &'static str> {
-    let envelope =
-        Envelope::decode(&frame.to_string()).map_err(|unreadable| unreadable.refusal.code.name())?;
-    Body::decode(&envelope).map_err(|refusal| refusal.code.name())
+fn decode(frame: &Value) -> Result<Body, &'static str> {
+    let envelope = Envelope::decode(&frame.to_string()).map_err(|failure| failure.error.code.name())?;
+    Body::decode(&envelope).map_err(|error| error.code.name())
 }
 
-fn of(kind: &str, content: Value) -> Result<Body, &'static str> {
-    decoded(&json!({"type": kind, "content": content}))
+fn decode_content(kind: &str, content: Value) -> Result<Body, &'static str> {
+    decode(&json!({"type": kind, "content": content}))
 }
 
 #[test]
-fn what_a_type_needs_must_be_there() {
-    let needs = [
+fn missing_required_fields_are_rejected() {
+    let incomplete = [
         ("status", json!({})),
         ("error", json!({})),
         ("event", json!({})),
@@ -39,22 +39,22 @@ fn what_a_type_needs_must_be_there() {
         ("response", json!({})),
         ("broadcast", json!({})),
     ];
-    for (kind, content) in needs {
-        assert_eq!(of(kind, content.clone()), Err("MISSING_FIELD"), "{kind} {content}");
+    for (kind, content) in incomplete {
+        assert_eq!(decode_content(kind, content.clone()), Err("MISSING_FIELD"), "{kind} {content}");
     }
-    for kind in Type::ALL {
-        let bare = decoded(&json!({"type": kind.name()}));
+    for kind in FrameType::ALL {
+        let bare = decode(&json!({"type": kind.name()}));
         match kind {
-            Type::Ping | Type::Pong => assert!(bare.is_ok()),
-            Type::Decision | Type::AuthResponse => assert_eq!(bare, Err("PERMISSION_DENIED")),
+            FrameType::Ping | FrameType::Pong => assert!(bare.is_ok()),
+            FrameType::Decision | FrameType::AuthResponse => assert_eq!(bare, Err("PERMISSION_DENIED")),
             _ => assert_eq!(bare, Err("MISSING_FIELD"), "{kind:?}"),
         }
     }
 }
 
 #[test]
-fn what_is_there_must_have_its_type() {
-    let wrong = [
+fn fields_of_wrong_type_are_rejected() {
+    let invalid = [
         ("message", json!("hello")),
         ("message", json!(null)),
         ("status", json!({"status": 1})),
@@ -70,14 +70,14 @@ fn what_is_there_must_have_its_type() {
         ("vote", json!({"proposalId": 1, "vote": "approve"})),
         ("request", json!({"service": 1})),
     ];
-    for (kind, content) in wrong {
-        assert_eq!(of(kind, content.clone()), Err("INVALID_TYPE"), "{kind} {content}");
+    for (kind, content) in invalid {
+        assert_eq!(decode_content(kind, content.clone()), Err("INVALID_TYPE"), "{kind} {content}");
     }
 }
 
 #[test]
-fn a_value_that_means_nothing_is_refused() {
-    let wrong = [
+fn invalid_values_are_rejected() {
+    let invalid = [
         ("message", json!({"role": "user"})),
         ("message", json!({"content": "x"})),
         ("message", json!({"role": "king", "content": "x"})),
@@ -95,15 +95,16 @@ fn a_value_that_means_nothing_is_refused() {
         ("request", json!({"service": "session", "action": "archive", "agent": "a", "olderThan": "7x"})),
         ("request", json!({"service": "session", "action": "archive", "agent": "a", "olderThan": "d"})),
     ];
-    for (kind, content) in wrong {
-        assert_eq!(of(kind, content.clone()), Err("INVALID_CONTENT"), "{kind} {content}");
+    for (kind, content) in invalid {
+        assert_eq!(decode_content(kind, content.clone()), Err("INVALID_CONTENT"), "{kind} {content}");
     }
 }
 
 #[test]
-fn versions_are_told_apart_by_their_first_number() {
-    let shake =
-        |version: &str| of("handshake", json!({"action": "advertise", "capabilities": {"version": version}}));
+fn versions_with_other_major_number_are_rejected() {
+    let shake = |version: &str| {
+        decode_content("handshake", json!({"action": "advertise", "capabilities": {"version": version}}))
+    };
     for version in ["1.0.0", "1.9", "1"] {
         assert_eq!(shake(version), Ok(Body::Advertise), "{version}");
     }
@@ -113,16 +114,16 @@ fn versions_are_told_apart_by_their_first_number() {
 }
 
 #[test]
-fn the_session_service_takes_its_arguments_from_the_content_or_the_envelope() {
+fn session_request_reads_content_or_envelope() {
     let get = SessionRequest::Get { agent: "a".to_owned(), session_id: "s".to_owned() };
-    let inside = json!({"type": "request", "content": {"service": "session", "action": "get", "agent": "a", "sessionId": "s"}});
-    let around = json!({"type": "request", "agent": "a", "sessionId": "s", "content": {"service": "session", "action": "get"}});
-    assert_eq!(decoded(&inside), Ok(Body::Session(get.clone())));
-    assert_eq!(decoded(&around), Ok(Body::Session(get)));
+    let in_content = json!({"type": "request", "content": {"service": "session", "action": "get", "agent": "a", "sessionId": "s"}});
+    let in_envelope = json!({"type": "request", "agent": "a", "sessionId": "s", "content": {"service": "session", "action": "get"}});
+    assert_eq!(decode(&in_content), Ok(Body::Session(get.clone())));
+    assert_eq!(decode(&in_envelope), Ok(Body::Session(get)));
 }
 
 #[test]
-fn ages_are_read_in_every_unit() {
+fn ages_are_parsed_in_every_unit() {
     let ages = [
         (json!("7d"), 7 * 86_400_000),
         (json!("12h"), 12 * 3_600_000),
@@ -131,32 +132,33 @@ fn ages_are_read_in_every_unit() {
         (json!(1500), 1500),
     ];
     for (age, expected) in ages {
-        assert_eq!(age_ms(&age), Ok(expected), "{age}");
+        assert_eq!(parse_age_ms(&age), Ok(expected), "{age}");
     }
-    assert!(age_ms(&json!("99999999999999999999d")).is_err());
-    assert!(age_ms(&json!(format!("{}d", u64::MAX))).is_err());
+    assert!(parse_age_ms(&json!("99999999999999999999d")).is_err());
+    assert!(parse_age_ms(&json!(format!("{}d", u64::MAX))).is_err());
 }
 
 #[test]
-fn a_subscription_at_its_limit_is_taken_and_a_longer_one_is_not() {
-    let subscribe = |count| of("subscribe", json!({"channel": "agent:status", "agents": vec!["a"; count]}));
+fn subscription_past_the_agent_limit_is_rejected() {
+    let subscribe =
+        |count| decode_content("subscribe", json!({"channel": "agent:status", "agents": vec!["a"; count]}));
     assert!(subscribe(AGENTS_SUBSCRIBED_MAX).is_ok());
     assert_eq!(subscribe(AGENTS_SUBSCRIBED_MAX + 1), Err("INVALID_CONTENT"));
 }
 
 #[test]
-fn both_places_of_an_errors_name_will_do() {
-    assert_eq!(of("error", json!({"error": "X"})), Ok(Body::Error));
-    assert_eq!(decoded(&json!({"type": "error", "error": "X", "content": {}})), Ok(Body::Error));
+fn error_name_is_accepted_in_both_places() {
+    assert_eq!(decode_content("error", json!({"error": "X"})), Ok(Body::Error));
+    assert_eq!(decode(&json!({"type": "error", "error": "X", "content": {}})), Ok(Body::Error));
 }
 
 proptest! {
     #[test]
-    fn every_type_survives_every_content(kind in 0..Type::ALL.len(), key in "[a-zA-Z]{1,12}", text in ".{0,20}") {
+    fn decode_never_panics(kind in 0..FrameType::ALL.len(), key in "[a-zA-Z]{1,12}", text in ".{0,20}") {
         let values = [json!(text), json!({key.clone(): text}), json!([text]), json!(1), json!(null)];
         for value in values {
-            let _ = of(Type::ALL[kind].name(), json!({key.clone(): value}));
-            let _ = of(Type::ALL[kind].name(), value);
+            let _ = decode_content(FrameType::ALL[kind].name(), json!({key.clone(): value}));
+            let _ = decode_content(FrameType::ALL[kind].name(), value);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Which answer goes to whom.
+//! Matching replies to waiters.
 
 use proptest::prelude::*;
 
@@ -6,8 +6,8 @@ use super::*;
 
 const AGENT: ConnectionId = ConnectionId(1);
 
-fn waiting(requester: u64, message_id: &str, correlation_id: &str) -> Waiting {
-    Waiting {
+fn waiter(requester: u64, message_id: &str, correlation_id: &str) -> ReplyWaiter {
+    ReplyWaiter {
         requester: ConnectionId(requester),
         sender: format!("client-{requester}"),
         agent: "coder".to_owned(),
@@ -19,84 +19,84 @@ fn waiting(requester: u64, message_id: &str, correlation_id: &str) -> Waiting {
 }
 
 #[test]
-fn questions_with_one_id_are_answered_in_their_order() {
+fn messages_with_one_correlation_are_matched_in_order() {
     let mut correlations = Correlations::default();
-    correlations.open(AGENT, waiting(2, "m1", "same"));
-    correlations.open(AGENT, waiting(3, "m2", "same"));
-    let mut settle = || correlations.settle(AGENT, "same", None, None).map(|found| found.message_id);
-    assert_eq!(settle().as_deref(), Some("m1"));
-    assert_eq!(settle().as_deref(), Some("m2"));
-    assert_eq!(settle(), None);
+    correlations.add(AGENT, waiter(2, "m1", "same"));
+    correlations.add(AGENT, waiter(3, "m2", "same"));
+    let mut take = || correlations.take(AGENT, "same", None, None).map(|found| found.message_id);
+    assert_eq!(take().as_deref(), Some("m1"));
+    assert_eq!(take().as_deref(), Some("m2"));
+    assert_eq!(take(), None);
     assert!(correlations.is_empty());
 }
 
 #[test]
-fn an_answer_that_says_what_it_answers_is_matched_by_that() {
+fn reply_with_parent_or_address_is_matched_by_it() {
     let mut correlations = Correlations::default();
     for (requester, id) in [(2, "m1"), (3, "m2"), (4, "m3")] {
-        correlations.open(AGENT, waiting(requester, id, "same"));
+        correlations.add(AGENT, waiter(requester, id, "same"));
     }
-    let by_parent = correlations.settle(AGENT, "same", Some("m2"), None).unwrap();
+    let by_parent = correlations.take(AGENT, "same", Some("m2"), None).unwrap();
     assert_eq!(by_parent.message_id, "m2");
-    let mut settle = |name, holder| {
-        let to = Some(Address { name, holder });
-        correlations.settle(AGENT, "same", Some("unknown"), to).map(|found| found.message_id)
+    let mut take = |name, connection| {
+        let to = Some(ReplyAddress { name, connection });
+        correlations.take(AGENT, "same", Some("unknown"), to).map(|found| found.message_id)
     };
-    assert_eq!(settle("client-4", Some(ConnectionId(5))), None, "another one's name by now");
-    assert_eq!(settle("client-4", Some(ConnectionId(4))).as_deref(), Some("m3"));
-    assert_eq!(settle("somebody", None), None);
-    assert_eq!(settle("client-2", None).as_deref(), Some("m1"));
+    assert_eq!(take("client-4", Some(ConnectionId(5))), None, "another connection has the name now");
+    assert_eq!(take("client-4", Some(ConnectionId(4))).as_deref(), Some("m3"));
+    assert_eq!(take("unknown", None), None);
+    assert_eq!(take("client-2", None).as_deref(), Some("m1"));
 }
 
 #[test]
-fn only_the_agent_that_was_asked_answers() {
+fn reply_of_another_connection_is_not_matched() {
     let mut correlations = Correlations::default();
-    correlations.open(AGENT, waiting(2, "m1", "c"));
-    assert_eq!(correlations.settle(ConnectionId(5), "c", None, None), None);
-    assert_eq!(correlations.settle(AGENT, "other", None, None), None);
+    correlations.add(AGENT, waiter(2, "m1", "c"));
+    assert_eq!(correlations.take(ConnectionId(5), "c", None, None), None);
+    assert_eq!(correlations.take(AGENT, "other", None, None), None);
 }
 
 #[test]
-fn those_who_wait_are_told_apart_by_time_agent_and_requester() {
+fn waiters_are_taken_by_time_agent_and_requester() {
     let mut correlations = Correlations::default();
-    correlations.open(AGENT, waiting(2, "m1", "a"));
-    correlations.open(AGENT, Waiting { expires_ms: 5, ..waiting(3, "m2", "b") });
-    correlations.open(AGENT, Waiting { agent: "dreamer".to_owned(), ..waiting(4, "m3", "c") });
-    let ids = |found: Vec<Waiting>| found.into_iter().map(|found| found.message_id).collect::<Vec<_>>();
-    assert_eq!(ids(correlations.expire(5)), ["m2"]);
-    assert_eq!(ids(correlations.abandon(AGENT, "dreamer")), ["m3"]);
-    correlations.forget(ConnectionId(2));
+    correlations.add(AGENT, waiter(2, "m1", "a"));
+    correlations.add(AGENT, ReplyWaiter { expires_ms: 5, ..waiter(3, "m2", "b") });
+    correlations.add(AGENT, ReplyWaiter { agent: "dreamer".to_owned(), ..waiter(4, "m3", "c") });
+    let ids = |found: Vec<ReplyWaiter>| found.into_iter().map(|found| found.message_id).collect::<Vec<_>>();
+    assert_eq!(ids(correlations.take_expired(5)), ["m2"]);
+    assert_eq!(ids(correlations.take_for_agent(AGENT, "dreamer")), ["m3"]);
+    correlations.remove_requester(ConnectionId(2));
     assert!(correlations.is_empty());
 }
 
 #[test]
-fn an_agent_that_owes_too_much_is_asked_no_more() {
+fn room_at_limit_returns_after_a_reply() {
     let mut correlations = Correlations::default();
-    for number in 0..ANSWERS_OWED_MAX {
+    for number in 0..REPLIES_PER_AGENT_MAX {
         assert!(correlations.has_room(AGENT));
-        correlations.open(AGENT, waiting(2, &number.to_string(), &number.to_string()));
+        correlations.add(AGENT, waiter(2, &number.to_string(), &number.to_string()));
     }
     assert!(!correlations.has_room(AGENT));
-    correlations.settle(AGENT, "0", None, None);
+    correlations.take(AGENT, "0", None, None);
     assert!(correlations.has_room(AGENT));
 }
 
 proptest! {
-    /// Against a plain list: nobody is answered twice, nobody in another's place.
+    /// Compared with a plain list: each waiter is taken once, in order.
     #[test]
-    fn nobody_is_answered_twice(steps in proptest::collection::vec((0..2_u64, 0..3_u64, 0..3_u64, any::<bool>()), 0..60)) {
+    fn each_waiter_is_taken_once(steps in proptest::collection::vec((0..2_u64, 0..3_u64, 0..3_u64, any::<bool>()), 0..60)) {
         let mut correlations = Correlations::default();
-        let mut list: Vec<(u64, Waiting)> = Vec::new();
-        for (number, (at, correlation, requester, asks)) in steps.into_iter().enumerate() {
+        let mut list: Vec<(u64, ReplyWaiter)> = Vec::new();
+        for (number, (at, correlation, requester, is_request)) in steps.into_iter().enumerate() {
             let id = correlation.to_string();
-            if asks {
-                let asked = waiting(requester, &number.to_string(), &id);
-                correlations.open(ConnectionId(at), asked.clone());
-                list.push((at, asked));
+            if is_request {
+                let pending = waiter(requester, &number.to_string(), &id);
+                correlations.add(ConnectionId(at), pending.clone());
+                list.push((at, pending));
             } else {
-                let place = list.iter().position(|(here, waiting)| *here == at && waiting.correlation_id == id);
-                let expected = place.map(|place| list.remove(place).1);
-                prop_assert_eq!(correlations.settle(ConnectionId(at), &id, None, None), expected);
+                let position = list.iter().position(|(here, waiter)| *here == at && waiter.correlation_id == id);
+                let expected = position.map(|position| list.remove(position).1);
+                prop_assert_eq!(correlations.take(ConnectionId(at), &id, None, None), expected);
             }
         }
         prop_assert_eq!(correlations.is_empty(), list.is_empty());

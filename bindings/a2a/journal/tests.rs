@@ -1,4 +1,4 @@
-//! A file that crashes and strangers leave behind.
+//! Journals after crashes and changes by other processes.
 
 use serde_json::json;
 
@@ -9,14 +9,14 @@ fn entry(number: usize) -> Value {
     json!({"timestamp": number, "role": "user", "content": "x", "sessionId": "s", "id": format!("m{number}")})
 }
 
-/// A limit that a test can reach.
+/// A low limit, for tests.
 const BYTES_MAX: u64 = 4096;
 
 fn open(path: &Path) -> Result<Journal, SessionError> {
     Journal::open(path, BYTES_MAX)
 }
 
-fn written(folder: &Folder, text: &[u8]) -> PathBuf {
+fn write(folder: &Folder, text: &[u8]) -> PathBuf {
     let path = folder.path().join("a/session.jsonl");
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(&path, text).unwrap();
@@ -24,7 +24,7 @@ fn written(folder: &Folder, text: &[u8]) -> PathBuf {
 }
 
 #[test]
-fn what_was_appended_is_read_back_by_the_next_process() {
+fn appended_entries_are_read_after_reopening() {
     let folder = Folder::new();
     let path = folder.path().join("a/session.jsonl");
     let mut journal = open(&path).unwrap();
@@ -35,19 +35,20 @@ fn what_was_appended_is_read_back_by_the_next_process() {
     assert_eq!(open(&path).unwrap().entries().unwrap(), [entry(1), entry(2)]);
 }
 
-/// Wherever a crash cuts a file, the lines before the cut survive, and the next line stands by itself.
+/// A crash may cut the file at any byte: the lines before the cut remain, and the next one is a
+/// line of its own.
 #[test]
-fn a_file_cut_anywhere_keeps_every_whole_line() {
-    let lines = [entry(1), entry(2), entry(3)].map(|entry| line_of(&entry));
+fn file_cut_anywhere_keeps_every_whole_line() {
+    let lines = [entry(1), entry(2), entry(3)].map(|entry| to_line(&entry));
     let whole = lines.concat();
     for cut in 0..=whole.len() {
         let folder = Folder::new();
-        let path = written(&folder, &whole.as_bytes()[..cut]);
+        let path = write(&folder, &whole.as_bytes()[..cut]);
         let mut journal = open(&path).unwrap();
         journal.append(&entry(9)).unwrap();
         let found = Journal::entries(&mut journal).unwrap();
         let ends: Vec<usize> = (1..=3).map(|count| lines[..count].concat().len()).collect();
-        // A line whose break alone is missing is whole.
+        // A line that lacks only its break is complete.
         let kept = ends.iter().filter(|end| cut + 1 >= **end).count();
         assert_eq!(found.len(), kept + 1, "cut at {cut}");
         assert_eq!(found.last(), Some(&entry(9)));
@@ -55,8 +56,8 @@ fn a_file_cut_anywhere_keeps_every_whole_line() {
 }
 
 #[test]
-fn damage_before_the_last_line_is_reported_and_left_alone() {
-    let good = line_of(&entry(1));
+fn damage_before_the_last_line_is_an_error() {
+    let good = to_line(&entry(1));
     let damaged: [(&[u8], usize); 5] = [
         (b"{\"timestamp\":1,\"role\":\"user\"\nnot json\n", 1),
         (b"{\"timestamp\":1,\"role\":\"user\"\nnot json", 1),
@@ -68,7 +69,7 @@ fn damage_before_the_last_line_is_reported_and_left_alone() {
         for before in ["", &good] {
             let folder = Folder::new();
             let text = [before.as_bytes(), text].concat();
-            let path = written(&folder, &text);
+            let path = write(&folder, &text);
             let expected = line + usize::from(!before.is_empty());
             match open(&path).unwrap_err() {
                 SessionError::Corrupt { line } => assert_eq!(line, expected),
@@ -80,23 +81,23 @@ fn damage_before_the_last_line_is_reported_and_left_alone() {
 }
 
 #[test]
-fn a_mark_or_a_lock_of_another_keeps_us_out() {
+fn lock_file_or_lock_of_another_process_is_respected() {
     let folder = Folder::new();
-    let path = written(&folder, b"");
-    let mark = folder.path().join("a/session.jsonl.lock");
-    fs::write(&mark, b"").unwrap();
+    let path = write(&folder, b"");
+    let lock_file = folder.path().join("a/session.jsonl.lock");
+    fs::write(&lock_file, b"").unwrap();
     assert!(matches!(open(&path), Err(SessionError::Locked)));
-    fs::remove_file(&mark).unwrap();
+    fs::remove_file(&lock_file).unwrap();
     let journal = open(&path).unwrap();
-    assert!(matches!(open(&path), Err(SessionError::Locked)), "a second opener");
-    fs::write(&mark, b"").unwrap();
-    assert!(!journal.is_current(), "a mark that came later");
+    assert!(matches!(open(&path), Err(SessionError::Locked)), "opened twice");
+    fs::write(&lock_file, b"").unwrap();
+    assert!(!journal.is_current(), "a lock file that appears later");
 }
 
 #[test]
-fn a_file_that_somebody_else_changed_is_noticed() {
+fn change_by_another_process_is_detected() {
     let folder = Folder::new();
-    let path = written(&folder, b"");
+    let path = write(&folder, b"");
     let mut journal = open(&path).unwrap();
     journal.append(&entry(1)).unwrap();
     assert!(journal.is_current());
@@ -107,9 +108,9 @@ fn a_file_that_somebody_else_changed_is_noticed() {
 }
 
 #[test]
-fn a_replaced_file_has_the_new_entries_and_takes_more() {
+fn replaced_file_accepts_further_entries() {
     let folder = Folder::new();
-    let mut journal = open(&written(&folder, b"")).unwrap();
+    let mut journal = open(&write(&folder, b"")).unwrap();
     for number in 0..5 {
         journal.append(&entry(number)).unwrap();
     }
@@ -120,11 +121,11 @@ fn a_replaced_file_has_the_new_entries_and_takes_more() {
 }
 
 #[test]
-fn a_file_is_filled_to_its_limit_and_not_beyond() {
+fn entry_past_the_byte_limit_is_refused() {
     let folder = Folder::new();
-    let mut journal = open(&written(&folder, b"")).unwrap();
-    let around = line_of(&json!({"sessionId": "s", "content": ""})).len();
-    let rest = usize::try_from(BYTES_MAX).unwrap() - around;
+    let mut journal = open(&write(&folder, b"")).unwrap();
+    let overhead = to_line(&json!({"sessionId": "s", "content": ""})).len();
+    let rest = usize::try_from(BYTES_MAX).unwrap() - overhead;
     assert!(matches!(
         journal.append(&json!({"sessionId": "s", "content": "x".repeat(rest + 1)})),
         Err(SessionError::Full)

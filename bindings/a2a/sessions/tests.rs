@@ -1,7 +1,10 @@
-//! Sessions from their first entry to the archive.
+//! The disk store: entries, archives, rotation, owners and transfer.
+
+use std::fs::{self, File};
 
 use super::super::testing::Folder;
-use super::aside::SET_ASIDE_MAX;
+use super::disk::{CREATED_MAX, JOURNALS_OPEN_MAX};
+use super::rotation::ROTATED_FILES_MAX;
 use super::*;
 
 fn entry(session_id: &str, id: &str, timestamp_ms: u64) -> Entry {
@@ -14,12 +17,12 @@ fn entry(session_id: &str, id: &str, timestamp_ms: u64) -> Entry {
     }
 }
 
-fn store(folder: &Folder) -> DiskSessions {
-    DiskSessions::new(folder.path(), Durability::Always)
+fn store(folder: &Folder) -> DiskSessionStore {
+    DiskSessionStore::new(folder.path(), Durability::Always)
 }
 
-fn code<T: std::fmt::Debug>(refused: Result<T, SessionError>) -> &'static str {
-    Refusal::from(refused.unwrap_err()).code.name()
+fn error_name<T: std::fmt::Debug>(result: Result<T, SessionError>) -> &'static str {
+    GatewayError::from(result.unwrap_err()).code.name()
 }
 
 fn ids(entries: &[Value]) -> Vec<&str> {
@@ -27,7 +30,7 @@ fn ids(entries: &[Value]) -> Vec<&str> {
 }
 
 #[test]
-fn an_entry_has_the_five_fields_in_their_order() {
+fn entry_is_written_with_its_five_fields_in_order() {
     let folder = Folder::new();
     store(&folder).append("alpha", &entry("s", "m1", 5)).unwrap();
     let text = fs::read_to_string(folder.path().join("agents/alpha/session.jsonl")).unwrap();
@@ -36,7 +39,7 @@ fn an_entry_has_the_five_fields_in_their_order() {
 }
 
 #[test]
-fn sessions_and_workspaces_do_not_mix() {
+fn sessions_and_workspaces_are_separate() {
     let folder = Folder::new();
     let mut store = store(&folder);
     store.append("alpha", &entry("s", "m1", 1)).unwrap();
@@ -44,7 +47,7 @@ fn sessions_and_workspaces_do_not_mix() {
     store.append("beta", &entry("s", "m3", 3)).unwrap();
     assert_eq!(ids(&store.get("alpha", "s").unwrap()), ["m1"]);
     assert_eq!(ids(&store.get("beta", "s").unwrap()), ["m3"]);
-    assert_eq!(code(store.get("beta", "t")), "SESSION_NOT_FOUND");
+    assert_eq!(error_name(store.get("beta", "t")), "SESSION_NOT_FOUND");
     assert_eq!(
         store.list("alpha").unwrap(),
         [
@@ -55,31 +58,34 @@ fn sessions_and_workspaces_do_not_mix() {
 }
 
 #[test]
-fn a_created_session_is_there_and_empty_even_for_the_next_process() {
+fn created_session_survives_a_restart() {
     let folder = Folder::new();
     store(&folder).create("alpha", "s").unwrap();
     let mut store = store(&folder);
     assert_eq!(store.get("alpha", "s").unwrap(), [] as [Value; 0]);
-    assert_eq!(code(store.create("alpha", "s")), "INVALID_CONTENT");
+    assert_eq!(error_name(store.create("alpha", "s")), "INVALID_CONTENT");
     store.append("alpha", &entry("s", "m1", 1)).unwrap();
     assert_eq!(store.list("alpha").unwrap().len(), 1);
     store.delete("alpha", "s").unwrap();
-    assert_eq!(code(store.get("alpha", "s")), "SESSION_NOT_FOUND");
+    assert_eq!(error_name(store.get("alpha", "s")), "SESSION_NOT_FOUND");
 }
 
 #[test]
-fn an_archived_session_lies_aside_and_its_id_is_used_up() {
+fn archived_session_is_moved_and_its_id_refused() {
     let folder = Folder::new();
     let mut store = store(&folder);
     store.append("alpha", &entry("s", "m1", 1)).unwrap();
     store.append("alpha", &entry("t", "m2", 1)).unwrap();
-    assert_eq!(store.archive("alpha", &Archived::One("s".to_owned()), 5).unwrap(), 1);
+    assert_eq!(store.archive("alpha", &ArchiveSelection::One("s".to_owned()), 5).unwrap(), 1);
     let archived = fs::read_to_string(folder.path().join("agents/alpha/archive/session-s.jsonl")).unwrap();
     assert!(archived.contains("m1") && !archived.contains("m2"));
-    assert_eq!(code(store.get("alpha", "s")), "SESSION_EXPIRED");
-    assert_eq!(code(store.append("alpha", &entry("s", "m3", 1))), "SESSION_EXPIRED");
-    assert_eq!(code(store.create("alpha", "s")), "SESSION_EXPIRED");
-    assert_eq!(code(store.archive("alpha", &Archived::One("s".to_owned()), 5)), "SESSION_EXPIRED");
+    assert_eq!(error_name(store.get("alpha", "s")), "SESSION_EXPIRED");
+    assert_eq!(error_name(store.append("alpha", &entry("s", "m3", 1))), "SESSION_EXPIRED");
+    assert_eq!(error_name(store.create("alpha", "s")), "SESSION_EXPIRED");
+    assert_eq!(
+        error_name(store.archive("alpha", &ArchiveSelection::One("s".to_owned()), 5)),
+        "SESSION_EXPIRED"
+    );
     assert_eq!(ids(&store.get("alpha", "t").unwrap()), ["m2"]);
 }
 
@@ -91,53 +97,56 @@ fn sessions_are_archived_by_the_age_of_their_last_entry() {
     store.append("alpha", &entry("old", "m1", 100)).unwrap();
     store.append("alpha", &entry("revived", "m2", 100)).unwrap();
     store.append("alpha", &entry("revived", "m3", 900)).unwrap();
-    assert_eq!(store.archive("alpha", &Archived::OlderThan { age_ms: 500 }, 1000).unwrap(), 1);
-    assert_eq!(code(store.get("alpha", "old")), "SESSION_EXPIRED");
+    assert_eq!(store.archive("alpha", &ArchiveSelection::OlderThan { age_ms: 500 }, 1000).unwrap(), 1);
+    assert_eq!(error_name(store.get("alpha", "old")), "SESSION_EXPIRED");
     assert_eq!(store.list("alpha").unwrap().len(), 2);
 }
 
 #[test]
-fn a_crash_between_the_steps_of_archiving_loses_nothing() {
+fn crash_while_archiving_loses_no_entry() {
     let folder = Folder::new();
     let mut store = store(&folder);
     store.append("alpha", &entry("s", "m1", 1)).unwrap();
     let entries = store.get("alpha", "s").unwrap();
     store.archive_one("alpha", "s", &entries).unwrap();
-    assert_eq!(code(store.get("alpha", "s")), "SESSION_EXPIRED");
+    assert_eq!(error_name(store.get("alpha", "s")), "SESSION_EXPIRED");
     assert_eq!(store.list("alpha").unwrap(), [] as [Value; 0]);
     assert!(folder.path().join("agents/alpha/archive/session-s.jsonl").exists());
 }
 
 #[test]
-fn no_name_leads_out_of_the_workspace() {
+fn unsafe_names_are_refused() {
     let folder = Folder::new();
     let mut store = store(&folder);
     let bad_ids = ["", ".", "..", "../x", "a/b", "/etc/passwd", ".hidden", "a\\b", "a\0", "ä"];
     for id in bad_ids {
-        assert_eq!(code(store.append("alpha", &entry(id, "m", 1))), "INVALID_CONTENT", "{id}");
-        assert_eq!(code(store.create("alpha", id)), "INVALID_CONTENT", "{id}");
-        assert_eq!(code(store.archive("alpha", &Archived::One(id.to_owned()), 1)), "INVALID_CONTENT");
-        assert_eq!(code(store.delete("alpha", id)), "INVALID_CONTENT", "{id}");
+        assert_eq!(error_name(store.append("alpha", &entry(id, "m", 1))), "INVALID_CONTENT", "{id}");
+        assert_eq!(error_name(store.create("alpha", id)), "INVALID_CONTENT", "{id}");
+        assert_eq!(
+            error_name(store.archive("alpha", &ArchiveSelection::One(id.to_owned()), 1)),
+            "INVALID_CONTENT"
+        );
+        assert_eq!(error_name(store.delete("alpha", id)), "INVALID_CONTENT", "{id}");
     }
     for agent in ["..", "../alpha", "a/b", ""] {
-        assert_eq!(code(store.append(agent, &entry("s", "m", 1))), "INVALID_CONTENT", "{agent}");
+        assert_eq!(error_name(store.append(agent, &entry("s", "m", 1))), "INVALID_CONTENT", "{agent}");
     }
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was written at all");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is written");
 }
 
 #[test]
-fn an_id_at_its_limit_is_used_and_a_longer_one_is_not() {
+fn session_id_past_the_limit_is_refused() {
     let folder = Folder::new();
     let mut store = store(&folder);
     let longest = "x".repeat(SESSION_ID_BYTES_MAX);
     store.append("alpha", &entry(&longest, "m1", 1)).unwrap();
-    store.archive("alpha", &Archived::One(longest.clone()), 1).unwrap();
-    assert_eq!(code(store.get("alpha", &longest)), "SESSION_EXPIRED");
-    assert_eq!(code(store.append("alpha", &entry(&format!("{longest}x"), "m", 1))), "INVALID_CONTENT");
+    store.archive("alpha", &ArchiveSelection::One(longest.clone()), 1).unwrap();
+    assert_eq!(error_name(store.get("alpha", &longest)), "SESSION_EXPIRED");
+    assert_eq!(error_name(store.append("alpha", &entry(&format!("{longest}x"), "m", 1))), "INVALID_CONTENT");
 }
 
 #[test]
-fn locked_and_corrupt_workspaces_are_named_by_their_codes() {
+fn locked_and_corrupt_workspaces_have_their_codes() {
     let folder = Folder::new();
     let workspace = folder.path().join("agents");
     fs::create_dir_all(workspace.join("sentinel")).unwrap();
@@ -146,14 +155,14 @@ fn locked_and_corrupt_workspaces_are_named_by_their_codes() {
     fs::write(workspace.join("historian/session.jsonl"), b"{\"timestamp\":1,\"role\":\"user\"\nnot json\n")
         .unwrap();
     let mut store = store(&folder);
-    assert_eq!(code(store.append("sentinel", &entry("s", "m", 1))), "SESSION_LOCKED");
-    assert_eq!(code(store.get("sentinel", "s")), "SESSION_LOCKED");
-    assert_eq!(code(store.append("historian", &entry("s", "m", 1))), "SESSION_CORRUPT");
-    assert_eq!(code(store.get("historian", "s")), "SESSION_CORRUPT");
+    assert_eq!(error_name(store.append("sentinel", &entry("s", "m", 1))), "SESSION_LOCKED");
+    assert_eq!(error_name(store.get("sentinel", "s")), "SESSION_LOCKED");
+    assert_eq!(error_name(store.append("historian", &entry("s", "m", 1))), "SESSION_CORRUPT");
+    assert_eq!(error_name(store.get("historian", "s")), "SESSION_CORRUPT");
 }
 
 #[test]
-fn more_agents_than_open_files_are_served() {
+fn more_agents_than_open_journals_are_served() {
     let folder = Folder::new();
     let mut store = store(&folder);
     for round in 0..2 {
@@ -161,12 +170,12 @@ fn more_agents_than_open_files_are_served() {
             store.append(&format!("agent{number}"), &entry("s", &format!("m{round}"), 1)).unwrap();
         }
     }
-    store.settle().unwrap();
+    store.sync_before_ack().unwrap();
     assert_eq!(ids(&store.get("agent0", "s").unwrap()), ["m0", "m1"]);
 }
 
 #[test]
-fn a_file_that_was_taken_away_is_begun_anew() {
+fn deleted_journal_is_created_again() {
     let folder = Folder::new();
     let mut store = store(&folder);
     store.append("alpha", &entry("s", "m1", 1)).unwrap();
@@ -176,7 +185,7 @@ fn a_file_that_was_taken_away_is_begun_anew() {
 }
 
 #[test]
-fn empty_sessions_are_created_up_to_a_limit() {
+fn empty_session_past_the_limit_is_refused() {
     let folder = Folder::new();
     let created = folder.path().join("agents/alpha/created");
     fs::create_dir_all(&created).unwrap();
@@ -185,23 +194,23 @@ fn empty_sessions_are_created_up_to_a_limit() {
     }
     let mut store = store(&folder);
     store.create("alpha", "last").unwrap();
-    assert_eq!(code(store.create("alpha", "late")), "AGENT_ERROR");
+    assert_eq!(error_name(store.create("alpha", "late")), "AGENT_ERROR");
     assert_eq!(store.list("alpha").unwrap().len(), CREATED_MAX);
 }
 
 #[test]
-fn reading_makes_no_files() {
+fn reading_creates_no_files() {
     let folder = Folder::new();
     let mut store = store(&folder);
     assert_eq!(store.list("alpha").unwrap(), [] as [Value; 0]);
-    assert_eq!(code(store.get("alpha", "s")), "SESSION_NOT_FOUND");
+    assert_eq!(error_name(store.get("alpha", "s")), "SESSION_NOT_FOUND");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]
-fn a_full_default_session_is_set_aside_and_any_other_is_refused() {
+fn full_default_session_is_rotated_and_others_refused() {
     let folder = Folder::new();
-    let mut store = DiskSessions { journal_bytes_max: 1000, ..store(&folder) };
+    let mut store = DiskSessionStore::with_bytes_max(folder.path(), 1000);
     let mut long = entry(SESSION_DEFAULT, "m1", 7);
     long.content = json!("x".repeat(600));
     store.append("alpha", &long).unwrap();
@@ -209,59 +218,59 @@ fn a_full_default_session_is_set_aside_and_any_other_is_refused() {
     assert_eq!(ids(&store.get("alpha", SESSION_DEFAULT).unwrap()), ["m2"]);
     assert!(folder.path().join("agents/alpha/archive/session-main-7.jsonl").exists());
     let chosen = Entry { session_id: "chosen".to_owned(), ..long };
-    assert_eq!(code(store.append("alpha", &chosen)), "AGENT_ERROR");
+    assert_eq!(error_name(store.append("alpha", &chosen)), "AGENT_ERROR");
 }
 
 #[test]
-fn sessions_set_aside_are_kept_up_to_a_limit() {
+fn rotated_files_past_the_limit_are_deleted() {
     let folder = Folder::new();
-    let mut store = DiskSessions { journal_bytes_max: 1000, ..store(&folder) };
+    let mut store = DiskSessionStore::with_bytes_max(folder.path(), 1000);
     let archive = folder.path().join("agents/alpha/archive");
     let long = Entry { content: json!("x".repeat(600)), ..entry(SESSION_DEFAULT, "m", 7) };
     store.append("alpha", &Entry { session_id: "chosen".to_owned(), ..long.clone() }).unwrap();
-    store.archive("alpha", &Archived::One("chosen".to_owned()), 0).unwrap();
-    for number in 0..=SET_ASIDE_MAX as u64 {
+    store.archive("alpha", &ArchiveSelection::One("chosen".to_owned()), 0).unwrap();
+    for number in 0..=ROTATED_FILES_MAX as u64 {
         store.append("alpha", &Entry { timestamp_ms: 100 + number, ..long.clone() }).unwrap();
     }
-    assert_eq!(fs::read_dir(&archive).unwrap().count(), SET_ASIDE_MAX + 1, "and the one that was named");
+    assert_eq!(fs::read_dir(&archive).unwrap().count(), ROTATED_FILES_MAX + 1, "with the named session");
     assert!(archive.join("session-main-101.jsonl").exists());
     store.append("alpha", &Entry { timestamp_ms: 200, ..long.clone() }).unwrap();
-    assert_eq!(fs::read_dir(&archive).unwrap().count(), SET_ASIDE_MAX + 1);
-    assert!(!archive.join("session-main-101.jsonl").exists(), "the oldest is gone");
+    assert_eq!(fs::read_dir(&archive).unwrap().count(), ROTATED_FILES_MAX + 1);
+    assert!(!archive.join("session-main-101.jsonl").exists(), "the oldest is deleted");
     assert!(archive.join("session-chosen.jsonl").exists());
     store.append("alpha", &Entry { timestamp_ms: 200, ..long }).unwrap();
     assert!(archive.join("session-main-201.jsonl").exists(), "nothing is overwritten");
 }
 
 #[test]
-fn owner_is_known_for_as_long_as_there_are_sessions() {
+fn owner_is_known_while_there_are_sessions() {
     let folder = Folder::new();
     let mut store = store(&folder);
     let owner = |name: &str| Owner::Principal(name.to_owned());
     store.set_owner("alpha", &owner("ada")).unwrap();
-    assert_eq!(store.owner("alpha").unwrap(), None, "there is nothing to own");
+    assert_eq!(store.owner("alpha").unwrap(), None, "no sessions");
     store.append("alpha", &entry("s", "m1", 1)).unwrap();
     assert_eq!(store.owner("alpha").unwrap(), Some(owner("ada")));
     store.delete("alpha", "s").unwrap();
     assert_eq!(store.owner("alpha").unwrap(), None);
     store.create("alpha", "t").unwrap();
     store.set_owner("alpha", &Owner::Token { subject: None }).unwrap();
-    let again = DiskSessions::new(folder.path(), Durability::Always);
+    let again = DiskSessionStore::new(folder.path(), Durability::Always);
     assert_eq!(again.owner("alpha").unwrap(), Some(Owner::Token { subject: None }));
     fs::write(folder.path().join("agents/alpha/owner"), "nonsense").unwrap();
-    assert_eq!(code(again.owner("alpha")), "SESSION_CORRUPT", "not free");
+    assert_eq!(error_name(again.owner("alpha")), "SESSION_CORRUPT", "the name stays owned");
 }
 
 #[test]
-fn import_that_does_not_fit_leaves_the_file_as_it_was() {
+fn import_past_the_limit_changes_nothing() {
     let folder = Folder::new();
-    let mut store = DiskSessions { journal_bytes_max: 300, ..store(&folder) };
+    let mut store = DiskSessionStore::with_bytes_max(folder.path(), 300);
     store.append("alpha", &entry("s", "m1", 1)).unwrap();
     let line = |text: &str| json!({"timestamp": 1, "role": "user", "content": text, "id": "i"}).to_string();
-    assert_eq!(code(store.import("alpha", "t", &line(&"x".repeat(300)))), "AGENT_ERROR");
+    assert_eq!(error_name(store.import("alpha", "t", &line(&"x".repeat(300)))), "AGENT_ERROR");
     assert_eq!(store.import("alpha", "t", &format!("{}\n{}", line("a"), line("b"))).unwrap(), 2);
     assert_eq!(ids(&store.get("alpha", "s").unwrap()), ["m1"]);
     assert_eq!(store.export("alpha", "t").unwrap().lines().count(), 2);
-    assert_eq!(code(store.import("alpha", "t", &line("c"))), "INVALID_CONTENT");
-    assert_eq!(code(store.import("alpha", "../t", &line("c"))), "INVALID_CONTENT");
+    assert_eq!(error_name(store.import("alpha", "t", &line("c"))), "INVALID_CONTENT");
+    assert_eq!(error_name(store.import("alpha", "../t", &line("c"))), "INVALID_CONTENT");
 }

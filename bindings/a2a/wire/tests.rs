@@ -1,16 +1,16 @@
-//! Reading and writing envelopes.
+//! Decoding envelopes and building frames.
 
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
 
-fn refused(frame: Value) -> &'static str {
-    Envelope::decode(&frame.to_string()).unwrap_err().refusal.code.name()
+fn error_name(frame: Value) -> &'static str {
+    Envelope::decode(&frame.to_string()).unwrap_err().error.code.name()
 }
 
 #[test]
-fn the_specs_own_example_is_read_whole() {
+fn example_of_the_specification_is_decoded() {
     let frame = json!({
         "id": "msg-550e8400-e29b-41d4-a716-446655440000",
         "type": "message",
@@ -25,7 +25,7 @@ fn the_specs_own_example_is_read_whole() {
         }
     });
     let envelope = Envelope::decode(&frame.to_string()).unwrap();
-    assert_eq!(envelope.kind, Type::Message);
+    assert_eq!(envelope.kind, FrameType::Message);
     assert_eq!(envelope.agent.as_deref(), Some("alpha"));
     assert_eq!(envelope.timestamp_ms, Some(1_711_843_200_000));
     assert_eq!(
@@ -43,18 +43,18 @@ fn the_specs_own_example_is_read_whole() {
 }
 
 #[test]
-fn each_type_is_found_by_its_name_and_no_other_name_is_a_type() {
-    for kind in Type::ALL {
-        assert_eq!(Type::of(kind.name()), Some(kind));
+fn types_are_found_by_name_and_others_are_unknown() {
+    for kind in FrameType::ALL {
+        assert_eq!(FrameType::from_name(kind.name()), Some(kind));
     }
     for name in ["", "Message", "constructor", "__proto__", "welcome", "health"] {
-        assert_eq!(Type::of(name), None, "{name}");
+        assert_eq!(FrameType::from_name(name), None, "{name}");
     }
 }
 
 #[test]
-fn what_is_no_object_is_refused_by_kind() {
-    let code = |text: &str| Envelope::decode(text).unwrap_err().refusal.code.name();
+fn text_that_is_not_an_object_is_rejected_by_kind() {
+    let code = |text: &str| Envelope::decode(text).unwrap_err().error.code.name();
     for text in ["", "{\"type\":", "nul", "{'type':1}", "{} {}"] {
         assert_eq!(code(text), "INVALID_JSON", "{text}");
     }
@@ -66,9 +66,9 @@ fn what_is_no_object_is_refused_by_kind() {
 }
 
 #[test]
-fn a_field_of_another_type_is_refused() {
-    assert_eq!(refused(json!({"content": {}})), "MISSING_FIELD");
-    let wrong = [
+fn field_of_wrong_type_is_rejected() {
+    assert_eq!(error_name(json!({"content": {}})), "MISSING_FIELD");
+    let invalid = [
         ("type", json!(1)),
         ("id", json!(1)),
         ("agent", json!({})),
@@ -83,34 +83,34 @@ fn a_field_of_another_type_is_refused() {
         ("metadata", json!({"priority": 1})),
         ("metadata", json!({"threadId": 1})),
     ];
-    for (field, value) in wrong {
+    for (field, value) in invalid {
         let mut frame = json!({"type": "ping"});
         frame[field] = value;
-        assert_eq!(refused(frame.clone()), "INVALID_TYPE", "{frame}");
+        assert_eq!(error_name(frame.clone()), "INVALID_TYPE", "{frame}");
     }
-    assert_eq!(refused(json!({"type": "ping", "metadata": {"priority": "urgent"}})), "INVALID_CONTENT");
-    assert_eq!(refused(json!({"type": "ping", "metadata": {"ttl": -1}})), "INVALID_CONTENT");
+    assert_eq!(error_name(json!({"type": "ping", "metadata": {"priority": "urgent"}})), "INVALID_CONTENT");
+    assert_eq!(error_name(json!({"type": "ping", "metadata": {"ttl": -1}})), "INVALID_CONTENT");
 }
 
 #[test]
-fn an_id_at_its_limit_is_read_and_a_longer_one_is_not() {
+fn id_past_the_limit_is_rejected() {
     let frame = |bytes| json!({"type": "ping", "metadata": {"correlationId": "x".repeat(bytes)}});
     assert!(Envelope::decode(&frame(ID_BYTES_MAX).to_string()).is_ok());
-    assert_eq!(refused(frame(ID_BYTES_MAX + 1)), "INVALID_CONTENT");
+    assert_eq!(error_name(frame(ID_BYTES_MAX + 1)), "INVALID_CONTENT");
 }
 
 #[test]
-fn an_unknown_type_is_repeated_and_its_correlation_kept() {
+fn unknown_type_error_has_its_name_and_correlation() {
     let text = json!({"type": "nonsense", "metadata": {"correlationId": "c"}}).to_string();
-    let unreadable = Envelope::decode(&text).unwrap_err();
-    assert_eq!(unreadable.refusal.message, "Unknown message type: nonsense");
-    assert_eq!(unreadable.correlation_id.as_deref(), Some("c"));
+    let failure = Envelope::decode(&text).unwrap_err();
+    assert_eq!(failure.error.message, "Unknown message type: nonsense");
+    assert_eq!(failure.correlation_id.as_deref(), Some("c"));
 }
 
 #[test]
-fn an_error_has_its_name_and_correlation_where_both_kinds_of_client_look() {
-    let refusal = Refusal::new(ErrorCode::AgentNotFound, "Agent not found: x");
-    let frame = error(&refusal, Some("c"), 5);
+fn error_frame_has_name_and_correlation_in_both_places() {
+    let error = GatewayError::new(ErrorCode::AgentNotFound, "Agent not found: x");
+    let frame = error_frame(&error, Some("c"), 5);
     assert_eq!(
         frame,
         json!({
@@ -122,7 +122,7 @@ fn an_error_has_its_name_and_correlation_where_both_kinds_of_client_look() {
 }
 
 #[test]
-fn only_safe_names_are_names_of_agents() {
+fn only_safe_agent_names_are_accepted() {
     let longest = "a".repeat(AGENT_BYTES_MAX);
     for name in ["steward", "a", "Agent-7_b.c", &longest] {
         assert!(is_agent_name(name), "{name}");
@@ -137,15 +137,15 @@ fn only_safe_names_are_names_of_agents() {
 
 proptest! {
     #[test]
-    fn no_text_is_too_strange(text in ".{0,200}") {
+    fn decode_never_panics(text in ".{0,200}") {
         let _ = Envelope::decode(&text);
     }
 
     #[test]
-    fn a_frame_that_is_read_travels_on_unchanged(
-        id in "[a-z0-9-]{1,20}", extra in "[a-z]{1,8}", number in any::<i32>(), kind in 0..Type::ALL.len(),
+    fn decoded_frame_keeps_all_fields(
+        id in "[a-z0-9-]{1,20}", extra in "[a-z]{1,8}", number in any::<i32>(), kind in 0..FrameType::ALL.len(),
     ) {
-        let frame = json!({"type": Type::ALL[kind].name(), "id": id, format!("x{extra}"): number});
+        let frame = json!({"type": FrameType::ALL[kind].name(), "id": id, format!("x{extra}"): number});
         let envelope = Envelope::decode(&frame.to_string()).unwrap();
         prop_assert_eq!(Value::Object(envelope.fields), frame);
     }

@@ -3,28 +3,27 @@
 pub(super) mod model;
 pub(super) mod script;
 
-use super::report::ClientGone;
+use super::progress::ClientGone;
 use super::route::SessionId;
 use super::store::Turn;
 
-/// What an agent is asked.
+/// A message for an agent, with its context.
 #[derive(Debug)]
-pub(super) struct Question<'a> {
+pub(super) struct AgentRequest<'a> {
     pub(super) session: &'a SessionId,
     pub(super) content: &'a str,
     /// The last turns, oldest first.
     pub(super) turns: &'a [Turn],
-    /// What is known of the account, as text.
+    /// The facts of the account, as text.
     pub(super) facts: Option<&'a str>,
 }
 
-/// Why an agent did not answer.
+/// Why an agent did not complete its answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AgentError {
-    /// Nobody is there to be told.
     #[error(transparent)]
     ClientGone(#[from] ClientGone),
-    /// The client is told this.
+    /// The client gets this text as an error event.
     #[error("{0}")]
     Failed(String),
 }

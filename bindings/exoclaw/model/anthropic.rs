@@ -1,4 +1,4 @@
-//! The Messages API of Anthropic, streaming.
+//! The streaming Messages API of Anthropic.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,19 @@ use serde_json::{Map, Value, json};
 
 use super::sse::SseEvent;
 use super::{
-    AnswerError, Message, PartialToolUse, Piece, Prompt, TOOL_USES_MAX, object_of, reported, tokens,
+    AnswerError, Message, PartialToolUse, Piece, Prompt, TOOL_USES_MAX, parse_object, read_tokens,
+    to_provider_error,
 };
 use crate::bindings::exoclaw::wire::Usage;
 
-/// The version of the API whose shapes these are.
+/// The version of the API, sent as a header.
 pub(super) const VERSION: &str = "2023-06-01";
 
-pub(super) fn request(prompt: &Prompt<'_>) -> Value {
+pub(super) fn encode_request(prompt: &Prompt<'_>) -> Value {
     let mut body = json!({
         "model": prompt.model,
         "max_tokens": prompt.tokens_max,
-        "messages": prompt.messages.iter().map(message).collect::<Vec<_>>(),
+        "messages": prompt.messages.iter().map(encode_message).collect::<Vec<_>>(),
         "stream": true,
     });
     if let Some(system) = prompt.system {
@@ -30,19 +31,19 @@ pub(super) fn request(prompt: &Prompt<'_>) -> Value {
     body
 }
 
-fn message(message: &Message) -> Value {
+fn encode_message(message: &Message) -> Value {
     match message {
         Message::User(text) => json!({"role": "user", "content": text}),
         Message::Assistant { text, tool_uses } if tool_uses.is_empty() => {
             json!({"role": "assistant", "content": text})
         }
         Message::Assistant { text, tool_uses } => {
-            // An empty block of text is refused by the API.
-            let said = (!text.is_empty()).then(|| json!({"type": "text", "text": text}));
-            let called = tool_uses.iter().map(
+            // The API rejects an empty block of text.
+            let text_block = (!text.is_empty()).then(|| json!({"type": "text", "text": text}));
+            let tool_blocks = tool_uses.iter().map(
                 |tool| json!({"type": "tool_use", "id": tool.id, "name": tool.name, "input": tool.input}),
             );
-            json!({"role": "assistant", "content": said.into_iter().chain(called).collect::<Vec<_>>()})
+            json!({"role": "assistant", "content": text_block.into_iter().chain(tool_blocks).collect::<Vec<_>>()})
         }
         Message::ToolResults(results) => {
             let results = results.iter().map(|result| {
@@ -65,15 +66,16 @@ pub(super) struct Reader {
 
 impl Reader {
     pub(super) fn on_event(&mut self, event: &SseEvent) -> Result<Vec<Piece>, AnswerError> {
-        let data = object_of(event)?;
+        let data = parse_object(event)?;
         let kind = data.get("type").and_then(Value::as_str).unwrap_or(&event.name);
         match kind {
             "message_start" => {
                 let usage = data.get("message").and_then(|message| message.get("usage"));
-                self.usage.input_tokens = tokens(usage, "input_tokens").unwrap_or(self.usage.input_tokens);
+                self.usage.input_tokens =
+                    read_tokens(usage, "input_tokens").unwrap_or(self.usage.input_tokens);
             }
             "message_delta" => {
-                let output = tokens(data.get("usage"), "output_tokens");
+                let output = read_tokens(data.get("usage"), "output_tokens");
                 self.usage.output_tokens = output.unwrap_or(self.usage.output_tokens);
             }
             "content_block_start" => self.start_block(&data)?,
@@ -84,8 +86,8 @@ impl Reader {
                 }
             }
             "message_stop" => return Ok(vec![Piece::End]),
-            "error" => return Err(reported(data.get("error").unwrap_or(&Value::Null))),
-            // Pings, and what a later version may add.
+            "error" => return Err(to_provider_error(data.get("error").unwrap_or(&Value::Null))),
+            // Pings, and events that later versions may add.
             _ => {}
         }
         Ok(Vec::new())

@@ -1,4 +1,4 @@
-//! One call of a model over HTTP: the request, and the events of its answer as they arrive.
+//! One model call over HTTP: sends the request, and reads the answer as it streams.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,39 +10,39 @@ use super::sse::SseReader;
 use super::{AnswerError, AnswerReader, Piece, Prompt, Provider};
 use crate::bindings::exoclaw::wire::Usage;
 
-/// How much of the body of a failure is told: it is meant for people.
-pub(crate) const FAILURE_BYTES_MAX: usize = 16 << 10;
+/// Most bytes of an error response's body that are passed on to the client.
+pub(crate) const ERROR_BODY_BYTES_MAX: usize = 16 << 10;
 
-/// Where a model is, and how long it may take.
+/// Where a model is reached, and its timeouts.
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoint {
     pub(crate) provider: Provider,
     pub(crate) url: String,
     pub(crate) key: String,
-    /// How long it may take to begin an answer.
-    pub(crate) request_max: Duration,
-    /// How long it may say nothing while it answers.
-    pub(crate) idle_max: Duration,
+    /// Longest wait for the start of an answer.
+    pub(crate) request_timeout: Duration,
+    /// Longest pause within an answer.
+    pub(crate) idle_timeout: Duration,
 }
 
-/// What ends a call early. The text is what the client of the chat sees.
+/// Why a call failed. The client of the chat gets the text.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
     #[error("{status}: {body}")]
-    Refused { status: reqwest::StatusCode, body: String },
-    #[error("provider error: {}", told(.0))]
+    ErrorStatus { status: reqwest::StatusCode, body: String },
+    #[error("provider error: {}", describe_http_error(.0))]
     Http(#[from] reqwest::Error),
     #[error("provider error: no answer within {} ms", .0.as_millis())]
-    NoAnswer(Duration),
+    RequestTimeout(Duration),
     #[error("provider error: the answer stalled for {} ms", .0.as_millis())]
-    Stalled(Duration),
+    IdleTimeout(Duration),
     #[error("provider error: {0}")]
     Answer(#[from] AnswerError),
 }
 
-/// The error without its URL, which is the operator's business; for a connection that was not made, with the reason.
-fn told(error: &reqwest::Error) -> String {
-    let what = if error.is_connect() {
+/// Describes the innermost cause, without the URL, which only the operator should see.
+fn describe_http_error(error: &reqwest::Error) -> String {
+    let summary = if error.is_connect() {
         "error sending request".to_owned()
     } else if error.is_decode() || error.is_body() {
         return "error decoding response body".to_owned();
@@ -53,61 +53,62 @@ fn told(error: &reqwest::Error) -> String {
     while let Some(source) = cause.source() {
         cause = source;
     }
-    format!("{what}: {cause}")
+    format!("{summary}: {cause}")
 }
 
-/// An answer that arrives.
+/// The answer of a model while it arrives.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct AnswerStream {
     response: Response,
     sse: SseReader,
     reader: AnswerReader,
-    idle_max: Duration,
-    /// What has arrived and was not taken yet.
+    idle_timeout: Duration,
+    /// Pieces that have arrived but were not returned yet.
     pieces: VecDeque<Piece>,
     end: Option<Result<(), AnswerError>>,
 }
 
-/// Asks a model.
-pub(crate) async fn ask(
+/// Sends the prompt and waits for the start of the answer.
+pub(crate) async fn call_model(
     client: &Client,
     endpoint: &Endpoint,
     prompt: &Prompt<'_>,
-) -> Result<Answer, CallError> {
-    let mut request = client.post(&endpoint.url).json(&endpoint.provider.request(prompt));
+) -> Result<AnswerStream, CallError> {
+    let mut request = client.post(&endpoint.url).json(&endpoint.provider.encode_request(prompt));
     for (name, value) in endpoint.provider.headers(&endpoint.key) {
         request = request.header(name, value);
     }
-    let asked = timeout(endpoint.request_max, request.send()).await;
-    let response = asked.map_err(|_| CallError::NoAnswer(endpoint.request_max))??;
+    let sent = timeout(endpoint.request_timeout, request.send()).await;
+    let response = sent.map_err(|_| CallError::RequestTimeout(endpoint.request_timeout))??;
     let status = response.status();
     if !status.is_success() {
-        let body = timeout(endpoint.idle_max, failure_of(response)).await.unwrap_or_default();
-        return Err(CallError::Refused { status, body });
+        let body = timeout(endpoint.idle_timeout, read_error_body(response)).await.unwrap_or_default();
+        return Err(CallError::ErrorStatus { status, body });
     }
-    Ok(Answer {
+    Ok(AnswerStream {
         response,
         sse: SseReader::default(),
-        reader: endpoint.provider.reader(),
-        idle_max: endpoint.idle_max,
+        reader: endpoint.provider.new_reader(),
+        idle_timeout: endpoint.idle_timeout,
         pieces: VecDeque::new(),
         end: None,
     })
 }
 
-async fn failure_of(mut response: Response) -> String {
+async fn read_error_body(mut response: Response) -> String {
     let mut body = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await
-        && body.len() < FAILURE_BYTES_MAX
+        && body.len() < ERROR_BODY_BYTES_MAX
     {
         body.extend_from_slice(&chunk);
     }
-    body.truncate(FAILURE_BYTES_MAX);
+    body.truncate(ERROR_BODY_BYTES_MAX);
     String::from_utf8_lossy(&body).into_owned()
 }
 
-impl Answer {
-    /// The next piece; `None` when the answer is complete. What arrived before a failure comes before it.
+impl AnswerStream {
+    /// Returns the next piece; `None` when the answer is complete. Pieces that arrived before an
+    /// error are returned before it.
     pub(crate) async fn next(&mut self) -> Result<Option<Piece>, CallError> {
         loop {
             if let Some(piece) = self.pieces.pop_front() {
@@ -117,12 +118,12 @@ impl Answer {
                 self.end = Some(Ok(()));
                 return Ok(end.map(|()| None)?);
             }
-            match timeout(self.idle_max, self.response.chunk()).await {
-                Err(_) => return Err(CallError::Stalled(self.idle_max)),
+            match timeout(self.idle_timeout, self.response.chunk()).await {
+                Err(_) => return Err(CallError::IdleTimeout(self.idle_timeout)),
                 Ok(Err(error)) => return Err(error.into()),
                 Ok(Ok(None)) => self.end = Some(self.reader.on_end()),
                 Ok(Ok(Some(bytes))) => {
-                    if let Err(error) = self.take(&bytes) {
+                    if let Err(error) = self.feed(&bytes) {
                         self.end = Some(Err(error));
                     }
                 }
@@ -130,7 +131,7 @@ impl Answer {
         }
     }
 
-    fn take(&mut self, bytes: &[u8]) -> Result<(), AnswerError> {
+    fn feed(&mut self, bytes: &[u8]) -> Result<(), AnswerError> {
         for event in self.sse.feed(bytes)? {
             for piece in self.reader.on_event(&event)? {
                 if piece == Piece::End {
@@ -143,7 +144,7 @@ impl Answer {
         Ok(())
     }
 
-    /// What the provider has reported so far.
+    /// The usage that the provider has reported so far.
     pub(crate) fn usage(&self) -> Usage {
         self.reader.usage()
     }

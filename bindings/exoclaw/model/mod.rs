@@ -1,7 +1,7 @@
-//! What a language model is asked and what it answers, whoever provides it.
+//! Language models, independent of their provider.
 //!
-//! A provider is two pure things: a request made from a [`Prompt`], and a reader that makes [`Piece`]s of the events
-//! of the answer. Everything here is JSON in and JSON out; the HTTP between them is in `call`.
+//! Each provider encodes a [`Prompt`] as a request, and has a reader that turns the events of the
+//! answer into [`Piece`]s. Both are pure; `call` does the HTTP.
 
 mod anthropic;
 pub(crate) mod call;
@@ -17,16 +17,16 @@ use serde_json::{Map, Value};
 use self::sse::{EventTooLong, SseEvent};
 use super::wire::{ToolResult, ToolUse, Usage};
 
-/// Longest text of one answer: a book, and beyond what any model writes at once.
+/// Longest text of one answer. No model writes as much in one call.
 pub(crate) const ANSWER_BYTES_MAX: usize = 4 << 20;
 
-/// Tools that one answer may call. Models call a handful; each costs a call of a binding.
+/// Most tool calls of one answer. Models make a handful, and each is a call of a binding.
 pub(crate) const TOOL_USES_MAX: usize = 64;
 
-/// Longest input of one tool: two pages of data.
+/// Longest input of one tool call.
 pub(crate) const TOOL_INPUT_BYTES_MAX: usize = 1 << 20;
 
-/// Whose shapes are spoken.
+/// The API that an endpoint implements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Provider {
@@ -36,7 +36,7 @@ pub(crate) enum Provider {
     OpenAi,
 }
 
-/// A part of a conversation with a model.
+/// A message of the conversation with a model.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Message {
     User(String),
@@ -44,7 +44,7 @@ pub(crate) enum Message {
     ToolResults(Vec<ToolResult>),
 }
 
-/// A tool as a model is told of it.
+/// A tool that is offered to a model.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Tool {
     pub(crate) name: String,
@@ -52,7 +52,7 @@ pub(crate) struct Tool {
     pub(crate) input: Value,
 }
 
-/// All that a model is asked.
+/// The input of one model call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Prompt<'a> {
     pub(crate) model: &'a str,
@@ -62,38 +62,39 @@ pub(crate) struct Prompt<'a> {
     pub(crate) tools: &'a [Tool],
 }
 
-/// A piece of an answer.
+/// A part of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Piece {
     Text(String),
     ToolUse(ToolUse),
-    /// Nothing comes after it.
+    /// The last piece.
     End,
 }
 
-/// What makes an answer unusable.
+/// Why the answer of a provider cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum AnswerError {
     #[error(transparent)]
     EventTooLong(#[from] EventTooLong),
-    #[error("an event is no JSON object")]
-    Unreadable,
+    #[error("event: expected a JSON object")]
+    InvalidEvent,
     #[error("expected an event stream")]
-    NoAnswer,
+    NoEvents,
+    /// The provider sent an error event.
     #[error("{0}")]
-    Reported(String),
-    #[error("the answer is longer than {ANSWER_BYTES_MAX} bytes")]
+    Provider(String),
+    #[error("answer exceeds {ANSWER_BYTES_MAX} bytes")]
     TooLong,
-    #[error("the answer calls more than {TOOL_USES_MAX} tools")]
+    #[error("answer calls more than {TOOL_USES_MAX} tools")]
     TooManyTools,
-    #[error("the input of `{0}` is longer than {TOOL_INPUT_BYTES_MAX} bytes")]
+    #[error("input of tool `{0}` exceeds {TOOL_INPUT_BYTES_MAX} bytes")]
     InputTooLong(String),
-    #[error("the input of `{0}` is no JSON object")]
-    BadInput(String),
+    #[error("input of tool `{0}`: expected a JSON object")]
+    InvalidInput(String),
 }
 
 impl Provider {
-    /// What errors and the environment call it.
+    /// The name in error texts.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Anthropic => "anthropic",
@@ -101,7 +102,7 @@ impl Provider {
         }
     }
 
-    /// Where the key is looked for by convention.
+    /// The environment variable that conventionally holds the API key.
     pub(crate) fn key_variable(self) -> &'static str {
         match self {
             Self::Anthropic => "ANTHROPIC_API_KEY",
@@ -109,7 +110,7 @@ impl Provider {
         }
     }
 
-    /// Where its own service is.
+    /// The URL of the provider's own service.
     pub(crate) fn endpoint(self) -> &'static str {
         match self {
             Self::Anthropic => "https://api.anthropic.com/v1/messages",
@@ -117,7 +118,7 @@ impl Provider {
         }
     }
 
-    /// The headers that carry the key and the version.
+    /// The headers with the API key and the API version.
     pub(crate) fn headers(self, key: &str) -> Vec<(&'static str, String)> {
         match self {
             Self::Anthropic => {
@@ -127,47 +128,46 @@ impl Provider {
         }
     }
 
-    /// The body of the request.
-    pub(crate) fn request(self, prompt: &Prompt<'_>) -> Value {
+    /// Returns the body of the request.
+    pub(crate) fn encode_request(self, prompt: &Prompt<'_>) -> Value {
         match self {
-            Self::Anthropic => anthropic::request(prompt),
-            Self::OpenAi => openai::request(prompt),
+            Self::Anthropic => anthropic::encode_request(prompt),
+            Self::OpenAi => openai::encode_request(prompt),
         }
     }
 
-    /// What reads the answer.
-    pub(crate) fn reader(self) -> AnswerReader {
-        let dialect = match self {
-            Self::Anthropic => Dialect::Anthropic(anthropic::Reader::default()),
-            Self::OpenAi => Dialect::OpenAi(openai::Reader::default()),
+    pub(crate) fn new_reader(self) -> AnswerReader {
+        let reader = match self {
+            Self::Anthropic => ProviderReader::Anthropic(anthropic::Reader::default()),
+            Self::OpenAi => ProviderReader::OpenAi(openai::Reader::default()),
         };
-        AnswerReader { dialect, text_bytes: 0, tool_uses: 0, has_begun: false }
+        AnswerReader { reader, text_bytes: 0, tool_uses: 0, has_events: false }
     }
 }
 
 /// Reads the events of one answer, within limits.
 #[derive(Debug)]
 pub(crate) struct AnswerReader {
-    dialect: Dialect,
+    reader: ProviderReader,
     text_bytes: usize,
     tool_uses: usize,
-    has_begun: bool,
+    has_events: bool,
 }
 
 #[derive(Debug)]
-enum Dialect {
+enum ProviderReader {
     Anthropic(anthropic::Reader),
     OpenAi(openai::Reader),
 }
 
 impl AnswerReader {
-    /// What an event adds to the answer.
+    /// Returns the pieces that an event adds to the answer.
     pub(crate) fn on_event(&mut self, event: &SseEvent) -> Result<Vec<Piece>, AnswerError> {
-        let pieces = match &mut self.dialect {
-            Dialect::Anthropic(reader) => reader.on_event(event)?,
-            Dialect::OpenAi(reader) => reader.on_event(event)?,
+        let pieces = match &mut self.reader {
+            ProviderReader::Anthropic(reader) => reader.on_event(event)?,
+            ProviderReader::OpenAi(reader) => reader.on_event(event)?,
         };
-        self.has_begun = true;
+        self.has_events = true;
         for piece in &pieces {
             match piece {
                 Piece::Text(text) => self.text_bytes += text.len(),
@@ -184,22 +184,22 @@ impl AnswerReader {
         Ok(pieces)
     }
 
-    /// The body ended in good order before the answer said so. Some providers leave that out, so what came is the
-    /// answer, unless nothing came at all.
+    /// The body ended without an event that ends the answer. Some providers do not send one, so the
+    /// answer counts as complete if there was any event.
     pub(crate) fn on_end(&self) -> Result<(), AnswerError> {
-        if self.has_begun { Ok(()) } else { Err(AnswerError::NoAnswer) }
+        if self.has_events { Ok(()) } else { Err(AnswerError::NoEvents) }
     }
 
-    /// What the provider has reported so far.
+    /// The usage that the provider has reported so far.
     pub(crate) fn usage(&self) -> Usage {
-        match &self.dialect {
-            Dialect::Anthropic(reader) => reader.usage,
-            Dialect::OpenAi(reader) => reader.usage,
+        match &self.reader {
+            ProviderReader::Anthropic(reader) => reader.usage,
+            ProviderReader::OpenAi(reader) => reader.usage,
         }
     }
 }
 
-/// A tool call while its parts arrive.
+/// A tool call of which not all parts have arrived.
 #[derive(Debug, Default)]
 struct PartialToolUse {
     id: String,
@@ -216,8 +216,8 @@ impl PartialToolUse {
         Ok(())
     }
 
-    /// A tool without parameters may come with no input at all. A broken one is no empty one: what a tool would do
-    /// with that is not what the model asked for.
+    /// An absent input is an empty object: providers omit it for tools without parameters. An
+    /// invalid input is an error, because a call with an empty one is not what the model intended.
     fn finish(self) -> Result<ToolUse, AnswerError> {
         let Self { id, name, input } = self;
         let input = if input.trim().is_empty() {
@@ -226,29 +226,28 @@ impl PartialToolUse {
             match serde_json::from_str(&input) {
                 Ok(Value::Null) => Value::Object(Map::new()),
                 Ok(input @ Value::Object(_)) => input,
-                Ok(_) | Err(_) => return Err(AnswerError::BadInput(name)),
+                Ok(_) | Err(_) => return Err(AnswerError::InvalidInput(name)),
             }
         };
         Ok(ToolUse { id, input, name })
     }
 }
 
-/// The data of an event as an object.
-fn object_of(event: &SseEvent) -> Result<Map<String, Value>, AnswerError> {
-    serde_json::from_str(&event.data).map_err(|_| AnswerError::Unreadable)
+fn parse_object(event: &SseEvent) -> Result<Map<String, Value>, AnswerError> {
+    serde_json::from_str(&event.data).map_err(|_| AnswerError::InvalidEvent)
 }
 
-/// The text of an `error` member, as both providers send it.
-fn reported(error: &Value) -> AnswerError {
+/// Converts an `error` member, which has the same form for both providers.
+fn to_provider_error(error: &Value) -> AnswerError {
     let text = |name: &str| error.get(name).and_then(Value::as_str);
-    AnswerError::Reported(match (text("type"), text("message")) {
+    AnswerError::Provider(match (text("type"), text("message")) {
         (Some(kind), Some(message)) => format!("{kind}: {message}"),
         (None, Some(message)) => message.to_owned(),
         (_, None) => error.to_string(),
     })
 }
 
-/// A count that may be absent or of another type.
-fn tokens(usage: Option<&Value>, name: &str) -> Option<u64> {
+/// Returns `None` if the count is absent or not a number.
+fn read_tokens(usage: Option<&Value>, name: &str) -> Option<u64> {
     usage?.get(name)?.as_u64()
 }

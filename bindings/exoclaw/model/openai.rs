@@ -1,4 +1,4 @@
-//! Chat completions of OpenAI, streaming, and of the many servers that speak the same.
+//! The streaming chat completions API of OpenAI, which many other servers implement.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,18 @@ use serde_json::{Value, json};
 
 use super::sse::SseEvent;
 use super::{
-    AnswerError, Message, PartialToolUse, Piece, Prompt, TOOL_USES_MAX, object_of, reported, tokens,
+    AnswerError, Message, PartialToolUse, Piece, Prompt, TOOL_USES_MAX, parse_object, read_tokens,
+    to_provider_error,
 };
 use crate::bindings::exoclaw::wire::{ToolResult, Usage};
 
-/// The data of the event that ends an answer; it is not JSON.
+/// The data of the event that ends an answer, which is not JSON.
 const DONE: &str = "[DONE]";
 
-pub(super) fn request(prompt: &Prompt<'_>) -> Value {
+pub(super) fn encode_request(prompt: &Prompt<'_>) -> Value {
     let system = prompt.system.map(|system| json!({"role": "system", "content": system}));
-    let messages: Vec<Value> = system.into_iter().chain(prompt.messages.iter().flat_map(message)).collect();
+    let messages: Vec<Value> =
+        system.into_iter().chain(prompt.messages.iter().flat_map(encode_message)).collect();
     let mut body = json!({
         "model": prompt.model,
         "max_tokens": prompt.tokens_max,
@@ -34,8 +36,8 @@ pub(super) fn request(prompt: &Prompt<'_>) -> Value {
     body
 }
 
-/// The results of several tools are a message each.
-fn message(message: &Message) -> Vec<Value> {
+/// Each result of a tool becomes a message.
+fn encode_message(message: &Message) -> Vec<Value> {
     match message {
         Message::User(text) => vec![json!({"role": "user", "content": text})],
         Message::Assistant { text, tool_uses } if tool_uses.is_empty() => {
@@ -54,13 +56,13 @@ fn message(message: &Message) -> Vec<Value> {
         }
         Message::ToolResults(results) => results
             .iter()
-            .map(|result| json!({"role": "tool", "tool_call_id": result.tool_use_id, "content": content_of(result)}))
+            .map(|result| json!({"role": "tool", "tool_call_id": result.tool_use_id, "content": encode_result(result)}))
             .collect(),
     }
 }
 
-/// There is no member that says that a tool failed, so the text does.
-fn content_of(result: &ToolResult) -> String {
+/// The API has no member for a failed tool, so the text says it.
+fn encode_result(result: &ToolResult) -> String {
     if result.is_error { format!("error: {}", result.content) } else { result.content.clone() }
 }
 
@@ -77,13 +79,14 @@ impl Reader {
             pieces.push(Piece::End);
             return Ok(pieces);
         }
-        let data = object_of(event)?;
+        let data = parse_object(event)?;
         if let Some(error) = data.get("error").filter(|error| !error.is_null()) {
-            return Err(reported(error));
+            return Err(to_provider_error(error));
         }
         let usage = data.get("usage");
-        self.usage.input_tokens = tokens(usage, "prompt_tokens").unwrap_or(self.usage.input_tokens);
-        self.usage.output_tokens = tokens(usage, "completion_tokens").unwrap_or(self.usage.output_tokens);
+        self.usage.input_tokens = read_tokens(usage, "prompt_tokens").unwrap_or(self.usage.input_tokens);
+        self.usage.output_tokens =
+            read_tokens(usage, "completion_tokens").unwrap_or(self.usage.output_tokens);
         match data.get("choices").and_then(|choices| choices.get(0)) {
             Some(choice) => self.on_choice(choice),
             None => Ok(Vec::new()),
@@ -99,7 +102,7 @@ impl Reader {
         for part in delta.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
             self.extend_tool(part)?;
         }
-        // Not every server says `tool_calls` when it has called tools.
+        // Not every server gives the reason `tool_calls` after tool calls, so any reason counts.
         if choice.get("finish_reason").is_some_and(|reason| !reason.is_null()) {
             pieces.extend(self.finish_tools()?);
         }
@@ -112,7 +115,7 @@ impl Reader {
             return Err(AnswerError::TooManyTools);
         }
         let tool = self.open.entry(index).or_insert_with(|| PartialToolUse {
-            // Some servers give no id; the result has to name one.
+            // Some servers send no id, but the result has to refer to one.
             id: format!("call_{index}"),
             ..PartialToolUse::default()
         });

@@ -1,36 +1,35 @@
-//! Server-sent events, read from bytes as they arrive.
+//! Reads server-sent events from chunks of bytes.
 //!
-//! Lines end with LF, CR or CRLF, and a chunk may end anywhere, inside a character as well: so lines are cut from
-//! bytes, and only whole lines become text.
+//! Lines end with LF, CR or CRLF, and a chunk may end anywhere, even inside a character. So lines
+//! are split as bytes, and only complete lines are decoded.
 
-/// Longest event.
-/// Models send a few hundred bytes at a time; a tool call that comes in one piece may be long.
+/// Longest event. Models send a few hundred bytes at a time, but a tool call in a single event may
+/// be long.
 pub(crate) const EVENT_BYTES_MAX: usize = 1 << 20;
 
-/// One event: its name (empty if it has none) and its data.
+/// The name is empty if the event has none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SseEvent {
     pub(crate) name: String,
     pub(crate) data: String,
 }
 
-/// An event is longer than [`EVENT_BYTES_MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("an event is longer than {EVENT_BYTES_MAX} bytes")]
+#[error("event exceeds {EVENT_BYTES_MAX} bytes")]
 pub(crate) struct EventTooLong;
 
-/// The reader of one stream.
+/// The state of reading one stream.
 #[derive(Debug, Default)]
 pub(crate) struct SseReader {
     line: Vec<u8>,
-    /// The last byte was a CR: an LF after it belongs to the same line end.
+    /// The last byte was a CR. An LF after it belongs to the same line end.
     after_cr: bool,
     name: String,
     data: Option<String>,
 }
 
 impl SseReader {
-    /// Takes the next bytes, and gives the events that they complete.
+    /// Takes the next bytes, and returns the events that they complete.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<Vec<SseEvent>, EventTooLong> {
         let mut events = Vec::new();
         for &byte in bytes {
@@ -67,7 +66,7 @@ impl SseReader {
                 }
                 None => self.data = Some(value.to_owned()),
             },
-            // Comments, ids and retry times say nothing to us.
+            // Comments, ids and retry times are not needed.
             _ => {}
         }
         None
@@ -88,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_end_in_three_ways() {
+    fn lines_may_end_with_lf_cr_or_crlf() {
         for end in ["\n", "\r", "\r\n"] {
             let text = format!("event: a{end}data: 1{end}{end}data: 2{end}{end}");
             assert_eq!(read(&text), [event("a", "1"), event("", "2")], "{end:?}");
@@ -96,22 +95,22 @@ mod tests {
     }
 
     #[test]
-    fn data_of_several_lines_is_one_text_and_one_space_is_no_part_of_it() {
+    fn data_lines_are_joined_without_their_first_space() {
         assert_eq!(read("data:1\ndata:  2\ndata\n\n"), [event("", "1\n 2\n")]);
     }
 
     #[test]
-    fn comments_and_unknown_fields_are_skipped_and_without_data_there_is_no_event() {
+    fn unknown_fields_and_events_without_data_are_skipped() {
         assert_eq!(read(": hi\nid: 4\nretry: 3\n\nevent: a\n\ndata: 1\n\n"), [event("", "1")]);
     }
 
     #[test]
-    fn an_event_that_is_not_ended_is_none() {
+    fn unfinished_event_is_not_returned() {
         assert_eq!(read("data: 1\n"), []);
     }
 
     #[test]
-    fn an_event_has_a_longest_length() {
+    fn event_past_the_length_limit_is_an_error() {
         let fits = format!("data: {}\n\n", "x".repeat(EVENT_BYTES_MAX - 6));
         assert_eq!(read(&fits).len(), 1);
         let too_long = format!("data: {}", "x".repeat(EVENT_BYTES_MAX - 5));
@@ -122,7 +121,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn where_chunks_end_makes_no_difference(
+        fn chunk_boundaries_do_not_change_the_events(
             text in "(data: |event: |\n|\r|\r\n|é|🦞|[a-c: ]){0,40}", cuts in proptest::collection::vec(0usize..200, 0..8),
         ) {
             let bytes = text.as_bytes();

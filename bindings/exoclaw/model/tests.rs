@@ -1,4 +1,4 @@
-//! The shapes that each provider is sent, and what is read from its answers.
+//! The requests to each provider, and the reading of its answers.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -7,7 +7,7 @@ use super::sse::SseReader;
 use super::*;
 
 fn read(provider: Provider, stream: &str) -> (Vec<Piece>, Usage, Result<(), AnswerError>) {
-    let (mut reader, mut sse, mut pieces) = (provider.reader(), SseReader::default(), Vec::new());
+    let (mut reader, mut sse, mut pieces) = (provider.new_reader(), SseReader::default(), Vec::new());
     for event in sse.feed(stream.as_bytes()).unwrap() {
         match reader.on_event(&event) {
             Ok(more) => pieces.extend(more),
@@ -42,12 +42,12 @@ fn conversation() -> Vec<Message> {
     ]
 }
 
-fn asked(provider: Provider, system: Option<&str>, tools: &[Tool]) -> Value {
-    provider.request(&Prompt { model: "m", tokens_max: 9, system, messages: &conversation(), tools })
+fn encode(provider: Provider, system: Option<&str>, tools: &[Tool]) -> Value {
+    provider.encode_request(&Prompt { model: "m", tokens_max: 9, system, messages: &conversation(), tools })
 }
 
 #[test]
-fn anthropic_is_sent_blocks() {
+fn anthropic_request_has_content_blocks() {
     let tools =
         [Tool { name: "echo".to_owned(), description: "Echo.".to_owned(), input: json!({"type": "object"}) }];
     let expected = json!({
@@ -67,11 +67,11 @@ fn anthropic_is_sent_blocks() {
         ],
         "tools": [{"name": "echo", "description": "Echo.", "input_schema": {"type": "object"}}],
     });
-    assert_eq!(asked(Provider::Anthropic, Some("Be kind."), &tools), expected);
+    assert_eq!(encode(Provider::Anthropic, Some("Be kind."), &tools), expected);
 }
 
 #[test]
-fn openai_is_sent_its_own_tool_messages() {
+fn openai_request_has_tool_messages() {
     let tools =
         [Tool { name: "echo".to_owned(), description: "Echo.".to_owned(), input: json!({"type": "object"}) }];
     let call = |id: &str, name: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
@@ -87,13 +87,13 @@ fn openai_is_sent_its_own_tool_messages() {
         ],
         "tools": [{"type": "function", "function": {"name": "echo", "description": "Echo.", "parameters": {"type": "object"}}}],
     });
-    assert_eq!(asked(Provider::OpenAi, Some("Be kind."), &tools), expected);
+    assert_eq!(encode(Provider::OpenAi, Some("Be kind."), &tools), expected);
 }
 
 #[test]
-fn without_tools_and_system_the_members_are_left_out() {
+fn absent_tools_and_system_prompt_are_omitted() {
     for provider in [Provider::Anthropic, Provider::OpenAi] {
-        let body = asked(provider, None, &[]);
+        let body = encode(provider, None, &[]);
         assert_eq!((body.get("tools"), body.get("system")), (None, None));
     }
 }
@@ -148,7 +148,7 @@ fn openai_text_tools_and_usage_are_read() {
 }
 
 #[test]
-fn an_error_in_the_stream_is_an_error_of_the_answer() {
+fn error_event_fails_the_answer() {
     let event = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
     for provider in [Provider::Anthropic, Provider::OpenAi] {
         let (_, _, end) = read(provider, &stream(std::slice::from_ref(&event)));
@@ -157,15 +157,15 @@ fn an_error_in_the_stream_is_an_error_of_the_answer() {
 }
 
 #[test]
-fn garbage_is_told_from_an_answer_that_merely_ends() {
+fn answer_without_end_event_is_complete_unless_invalid() {
     for provider in [Provider::Anthropic, Provider::OpenAi] {
-        assert_eq!(read(provider, "<html>no</html>\n\n").2, Err(AnswerError::NoAnswer));
-        assert_eq!(read(provider, "").2, Err(AnswerError::NoAnswer));
-        assert_eq!(read(provider, "data: {\n\n").2, Err(AnswerError::Unreadable));
-        assert_eq!(read(provider, "data: [1]\n\n").2, Err(AnswerError::Unreadable));
+        assert_eq!(read(provider, "<html>no</html>\n\n").2, Err(AnswerError::NoEvents));
+        assert_eq!(read(provider, "").2, Err(AnswerError::NoEvents));
+        assert_eq!(read(provider, "data: {\n\n").2, Err(AnswerError::InvalidEvent));
+        assert_eq!(read(provider, "data: [1]\n\n").2, Err(AnswerError::InvalidEvent));
     }
-    let begun = stream(&[json!({"type": "message_start", "message": {"usage": {"input_tokens": 3}}})]);
-    let (pieces, usage, end) = read(Provider::Anthropic, &begun);
+    let started = stream(&[json!({"type": "message_start", "message": {"usage": {"input_tokens": 3}}})]);
+    let (pieces, usage, end) = read(Provider::Anthropic, &started);
     assert_eq!((pieces, usage.input_tokens, end), (Vec::new(), 3, Ok(())));
 }
 
@@ -178,10 +178,10 @@ fn anthropic_tool(index: usize, input: &str) -> [Value; 3] {
 }
 
 #[test]
-fn a_broken_tool_input_is_no_empty_one() {
+fn invalid_tool_input_is_an_error_and_absent_is_empty() {
     for input in ["{\"m\":", "[1]", "7"] {
         let (_, _, end) = read(Provider::Anthropic, &stream(&anthropic_tool(0, input)));
-        assert_eq!(end, Err(AnswerError::BadInput("echo".to_owned())), "{input}");
+        assert_eq!(end, Err(AnswerError::InvalidInput("echo".to_owned())), "{input}");
     }
     for input in ["", " ", "null", "{}"] {
         let (pieces, _, _) = read(Provider::Anthropic, &stream(&anthropic_tool(0, input)));
@@ -190,7 +190,7 @@ fn a_broken_tool_input_is_no_empty_one() {
 }
 
 #[test]
-fn a_tool_input_has_a_longest_length() {
+fn tool_input_past_the_length_limit_is_an_error() {
     let parts = |bytes: usize| {
         let [start, _, stop] = anthropic_tool(0, "");
         let part = |text: String| json!({"type": "content_block_delta", "index": 0, "delta": {"partial_json": text}});
@@ -202,12 +202,12 @@ fn a_tool_input_has_a_longest_length() {
         ])
     };
     assert_eq!(read(Provider::Anthropic, &parts(TOOL_INPUT_BYTES_MAX)).2, Ok(()));
-    let refused = read(Provider::Anthropic, &parts(TOOL_INPUT_BYTES_MAX + 1)).2;
-    assert_eq!(refused, Err(AnswerError::InputTooLong("echo".to_owned())));
+    let result = read(Provider::Anthropic, &parts(TOOL_INPUT_BYTES_MAX + 1)).2;
+    assert_eq!(result, Err(AnswerError::InputTooLong("echo".to_owned())));
 }
 
 #[test]
-fn an_answer_calls_a_bounded_number_of_tools() {
+fn tool_calls_past_the_limit_are_an_error() {
     let calls =
         |count: usize| stream(&(0..count).flat_map(|at| anthropic_tool(at, "{}")).collect::<Vec<_>>());
     assert_eq!(read(Provider::Anthropic, &calls(TOOL_USES_MAX)).2, Ok(()));
@@ -221,10 +221,10 @@ fn an_answer_calls_a_bounded_number_of_tools() {
 }
 
 #[test]
-fn an_answer_has_a_longest_length() {
+fn answer_past_the_length_limit_is_an_error() {
     let chunk = |bytes: usize| json!({"choices": [{"delta": {"content": "x".repeat(bytes)}}]});
-    let half = ANSWER_BYTES_MAX / 8;
-    let mut events = vec![chunk(half); 8];
+    let eighth = ANSWER_BYTES_MAX / 8;
+    let mut events = vec![chunk(eighth); 8];
     assert_eq!(read(Provider::OpenAi, &stream(&events)).2, Ok(()));
     events.push(chunk(1));
     assert_eq!(read(Provider::OpenAi, &stream(&events)).2, Err(AnswerError::TooLong));
@@ -232,12 +232,12 @@ fn an_answer_has_a_longest_length() {
 
 proptest! {
     #[test]
-    fn no_event_breaks_the_readers(name in "[a-z_]{0,20}", data in ".{0,100}", kind in "(message_start|content_block_delta|content_block_start|error|x)") {
+    fn any_event_is_read_without_panic(name in "[a-z_]{0,20}", data in ".{0,100}", kind in "(message_start|content_block_delta|content_block_start|error|x)") {
         let odd = json!({"type": kind, "index": data, "delta": name, "content_block": [1], "choices": [{"delta": 1}], "usage": 4});
         for data in [data, odd.to_string()] {
             let event = SseEvent { name: name.clone(), data };
-            let _ = Provider::Anthropic.reader().on_event(&event);
-            let _ = Provider::OpenAi.reader().on_event(&event);
+            let _ = Provider::Anthropic.new_reader().on_event(&event);
+            let _ = Provider::OpenAi.new_reader().on_event(&event);
         }
     }
 }

@@ -1,31 +1,32 @@
 //! The tables and the statements on them.
 //!
-//! Everything is bounded by forgetting what is oldest: sessions, the turns of one, the facts of an account, the record
-//! of calls. What was used is also kept as sums, so that a budget is three lookups however much there was.
+//! Every table is bounded: past a limit the oldest sessions, turns, facts and call records are
+//! deleted. Token usage is also stored as sums, so that loading a budget takes three lookups.
 
 mod migrate;
 
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 use serde::Serialize;
 
-use super::{Fact, Spent, Used};
+use super::{Fact, UsageRecord, UsageTotals};
 use crate::bindings::exoclaw::budget::Periods;
 use crate::bindings::exoclaw::route::SessionId;
 
-/// Sessions that are remembered. Names come from clients, so somebody may make up any number.
+/// Most sessions in the store. Their names come from clients, which could invent any number of
+/// them.
 pub(super) const SESSIONS_MAX: u64 = 100_000;
 
-/// Agents whose principal is remembered before those without sessions are forgotten. Ids come from scripts, so one may
-/// make up any number; ten times as many as may be registered.
+/// Most owners of agents before those of agents without sessions are deleted. Ids come from
+/// scripts, which could invent any number of them; this is ten times as many as can be registered.
 pub(super) const OWNERS_MAX: u64 = 10_000;
 
-/// Turns of one session that are remembered: more than any window, and a long read.
+/// Most turns of one session, as many as the largest window.
 pub(super) const TURNS_PER_SESSION_MAX: usize = 1000;
 
-/// Facts of one account that are remembered.
+/// Most facts of one account.
 pub(super) const FACTS_PER_ACCOUNT_MAX: usize = 200;
 
-/// Calls of models that stay on record, one by one. The sums know of all.
+/// Most individual records of model calls. The sums include all calls.
 pub(super) const CALLS_RECORDED_MAX: i64 = 1_000_000;
 
 const TABLES: &str = "
@@ -61,7 +62,7 @@ const TABLES: &str = "
     ) WITHOUT ROWID;
 ";
 
-/// A message and what was answered.
+/// A message and its answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Turn {
     pub(crate) at: i64,
@@ -69,57 +70,67 @@ pub(crate) struct Turn {
     pub(crate) assistant: String,
 }
 
-/// A session as it is listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Listed {
+pub(crate) struct SessionSummary {
     pub(crate) session: SessionId,
     pub(crate) turns: u64,
     pub(crate) tokens: u64,
     pub(crate) used_at: i64,
 }
 
-/// Makes the tables. What a file of an older version holds becomes that of the principal `former`.
-pub(super) fn prepare(connection: &Connection, former: &str) -> rusqlite::Result<()> {
-    migrate::add_principals(connection, former, TABLES)?;
+/// Creates the tables. The contents of a file without principals are assigned to
+/// `legacy_principal`.
+pub(super) fn prepare(connection: &Connection, legacy_principal: &str) -> rusqlite::Result<()> {
+    migrate::add_principals(connection, legacy_principal, TABLES)?;
     connection.pragma_update(None, "foreign_keys", true)
 }
 
-/// Makes an agent a principal's; false if it is another's. An agent without sessions is free again.
-pub(super) fn claim(connection: &mut Connection, agent: &str, principal: &str) -> rusqlite::Result<bool> {
+/// Makes a principal the owner of an agent. Returns false if the agent has sessions and belongs to
+/// another one.
+pub(super) fn claim_agent(
+    connection: &mut Connection,
+    agent: &str,
+    principal: &str,
+) -> rusqlite::Result<bool> {
     let transaction = connection.transaction()?;
-    let of_agent =
+    let select =
         "SELECT principal FROM owners WHERE agent = ?1 AND EXISTS (SELECT 1 FROM sessions WHERE agent = ?1)";
-    let owner: Option<String> = transaction.query_row(of_agent, [agent], |row| row.get(0)).optional()?;
+    let owner: Option<String> = transaction.query_row(select, [agent], |row| row.get(0)).optional()?;
     let is_own = owner.is_none_or(|owner| owner == principal);
     if is_own {
         let count = transaction.query_row("SELECT count(*) FROM owners", [], |row| as_count(row, 0))?;
         if count >= OWNERS_MAX {
-            let idle = "DELETE FROM owners WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.agent = owners.agent)";
-            transaction.execute(idle, [])?;
+            let delete = "DELETE FROM owners WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.agent = owners.agent)";
+            transaction.execute(delete, [])?;
         }
-        let take = "INSERT OR REPLACE INTO owners (agent, principal) VALUES (?1, ?2)";
-        transaction.execute(take, params![agent, principal])?;
+        let insert = "INSERT OR REPLACE INTO owners (agent, principal) VALUES (?1, ?2)";
+        transaction.execute(insert, params![agent, principal])?;
     }
     transaction.commit()?;
     Ok(is_own)
 }
 
-pub(super) fn touch(connection: &mut Connection, session: &SessionId, seconds: i64) -> rusqlite::Result<()> {
+pub(super) fn touch_session(
+    connection: &mut Connection,
+    session: &SessionId,
+    seconds: i64,
+) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
-    enter(&transaction, session, seconds)?;
+    upsert_session(&transaction, session, seconds)?;
     transaction.commit()
 }
 
-/// The row of a session, which may be new. Then the one that was used least lately may have to go.
-fn enter(transaction: &Transaction<'_>, session: &SessionId, seconds: i64) -> rusqlite::Result<i64> {
-    if let Some(row) = row_of(transaction, session)? {
+/// Records the use of a session and returns its row. A new one may evict the least recently used
+/// session of the principal with the most sessions.
+fn upsert_session(transaction: &Transaction<'_>, session: &SessionId, seconds: i64) -> rusqlite::Result<i64> {
+    if let Some(row) = find_session(transaction, session)? {
         let mut update =
             transaction.prepare_cached("UPDATE sessions SET used_at = max(used_at, ?2) WHERE id = ?1")?;
         update.execute(params![row, seconds])?;
         return Ok(row);
     }
     if count_sessions(transaction)? >= SESSIONS_MAX {
-        // One principal that makes up sessions must not push out those of others.
+        // A principal that creates many sessions must not evict those of others.
         let oldest = "DELETE FROM sessions WHERE id = (SELECT id FROM sessions WHERE principal = \
                       (SELECT principal FROM sessions GROUP BY principal ORDER BY count(*) DESC LIMIT 1) \
                       ORDER BY used_at, id LIMIT 1)";
@@ -132,7 +143,7 @@ fn enter(transaction: &Transaction<'_>, session: &SessionId, seconds: i64) -> ru
     insert.insert(params![principal, agent, channel, account, peer, seconds])
 }
 
-fn row_of(connection: &Connection, session: &SessionId) -> rusqlite::Result<Option<i64>> {
+fn find_session(connection: &Connection, session: &SessionId) -> rusqlite::Result<Option<i64>> {
     let mut select = connection.prepare_cached(
         "SELECT id FROM sessions WHERE principal = ?1 AND agent = ?2 AND channel = ?3 AND account = ?4 AND peer = ?5",
     )?;
@@ -140,12 +151,13 @@ fn row_of(connection: &Connection, session: &SessionId) -> rusqlite::Result<Opti
     select.query_row(names, |row| row.get(0)).optional()
 }
 
-pub(super) fn turns(
+/// Oldest first.
+pub(super) fn load_turns(
     connection: &Connection,
     session: &SessionId,
     limit: usize,
 ) -> rusqlite::Result<Vec<Turn>> {
-    let Some(row) = row_of(connection, session)? else {
+    let Some(row) = find_session(connection, session)? else {
         return Ok(Vec::new());
     };
     let mut select = connection.prepare_cached(
@@ -158,26 +170,26 @@ pub(super) fn turns(
     Ok(turns)
 }
 
-pub(super) fn keep_turn(
+pub(super) fn save_turn(
     connection: &mut Connection,
     session: &SessionId,
     turn: &Turn,
     facts: &[Fact],
 ) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
-    let row = enter(&transaction, session, turn.at)?;
+    let row = upsert_session(&transaction, session, turn.at)?;
     transaction
         .prepare_cached("INSERT INTO turns (session, at, user, assistant) VALUES (?1, ?2, ?3, ?4)")?
         .execute(params![row, turn.at, turn.user, turn.assistant])?;
     let old = "DELETE FROM turns WHERE session = ?1 AND id <= \
                (SELECT id FROM turns WHERE session = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)";
     transaction.prepare_cached(old)?.execute(params![row, as_limit(TURNS_PER_SESSION_MAX)])?;
-    keep_facts(&transaction, session, facts)?;
+    save_facts(&transaction, session, facts)?;
     transaction.commit()
 }
 
-/// A fact of the same subject is replaced, and is the newest then.
-fn keep_facts(transaction: &Transaction<'_>, session: &SessionId, facts: &[Fact]) -> rusqlite::Result<()> {
+/// Replaces facts of the same subject, which become the newest.
+fn save_facts(transaction: &Transaction<'_>, session: &SessionId, facts: &[Fact]) -> rusqlite::Result<()> {
     let SessionId { principal, channel, account, .. } = session;
     let mut insert = transaction.prepare_cached(
         "INSERT OR REPLACE INTO facts (principal, channel, account, subject, value) VALUES (?1, ?2, ?3, ?4, ?5)",
@@ -193,7 +205,8 @@ fn keep_facts(transaction: &Transaction<'_>, session: &SessionId, facts: &[Fact]
     Ok(())
 }
 
-pub(super) fn facts(
+/// Newest first.
+pub(super) fn load_facts(
     connection: &Connection,
     principal: &str,
     channel: &str,
@@ -206,8 +219,8 @@ pub(super) fn facts(
     select.query_map(params![principal, channel, account], fact)?.collect()
 }
 
-pub(super) fn clear(connection: &Connection, session: &SessionId) -> rusqlite::Result<usize> {
-    match row_of(connection, session)? {
+pub(super) fn clear_turns(connection: &Connection, session: &SessionId) -> rusqlite::Result<usize> {
+    match find_session(connection, session)? {
         Some(row) => connection.prepare_cached("DELETE FROM turns WHERE session = ?1")?.execute([row]),
         None => Ok(0),
     }
@@ -223,40 +236,47 @@ pub(super) fn count_sessions(connection: &Connection) -> rusqlite::Result<u64> {
     count.query_row([], |row| as_count(row, 0))
 }
 
-pub(super) fn sessions(
+/// Most recently used first.
+pub(super) fn list_sessions(
     connection: &Connection,
     principal: &str,
     limit: usize,
-) -> rusqlite::Result<Vec<Listed>> {
+) -> rusqlite::Result<Vec<SessionSummary>> {
     let mut select = connection.prepare_cached(
         "SELECT agent, channel, account, peer, used_at, tokens,
                 (SELECT count(*) FROM turns WHERE turns.session = sessions.id)
          FROM sessions WHERE principal = ?1 ORDER BY used_at DESC, id DESC LIMIT ?2",
     )?;
-    let listed = |row: &Row<'_>| {
+    let summary = |row: &Row<'_>| {
         let (agent, channel, account, peer) = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
         let session = SessionId { principal: principal.to_owned(), agent, channel, account, peer };
-        Ok(Listed { session, used_at: row.get(4)?, tokens: as_count(row, 5)?, turns: as_count(row, 6)? })
+        Ok(SessionSummary {
+            session,
+            used_at: row.get(4)?,
+            tokens: as_count(row, 5)?,
+            turns: as_count(row, 6)?,
+        })
     };
-    select.query_map(params![principal, as_limit(limit)], listed)?.collect()
+    select.query_map(params![principal, as_limit(limit)], summary)?.collect()
 }
 
-pub(super) fn spend(connection: &mut Connection, spent: &Spent) -> rusqlite::Result<()> {
+/// Adds a model call to the records, and its tokens to the sums of its session, day and month.
+pub(super) fn record_usage(connection: &mut Connection, record: &UsageRecord) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
-    let (input, output) = (as_integer(spent.usage.input_tokens), as_integer(spent.usage.output_tokens));
-    let mut record = transaction.prepare_cached(
+    let (input, output) = (as_integer(record.usage.input_tokens), as_integer(record.usage.output_tokens));
+    let mut insert = transaction.prepare_cached(
         "INSERT INTO calls (at, session, agent, model, input_tokens, output_tokens) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )?;
-    let session = spent.session.to_string();
+    let session = record.session.to_string();
     let call =
-        record.insert(params![spent.seconds, session, spent.session.agent, spent.model, input, output])?;
-    drop(record);
+        insert.insert(params![record.seconds, session, record.session.agent, record.model, input, output])?;
+    drop(insert);
     transaction.prepare_cached("DELETE FROM calls WHERE id <= ?1")?.execute([call - CALLS_RECORDED_MAX])?;
-    let total = as_integer(spent.usage.total());
-    let row = enter(&transaction, &spent.session, spent.seconds)?;
+    let total = as_integer(record.usage.total());
+    let row = upsert_session(&transaction, &record.session, record.seconds)?;
     let add = format!("UPDATE sessions SET tokens = {} WHERE id = ?1", capped_sum("tokens", "?2"));
     transaction.prepare_cached(&add)?.execute(params![row, total])?;
-    let periods = Periods::at(spent.seconds);
+    let periods = Periods::at(record.seconds);
     let add = format!(
         "INSERT INTO spent VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET tokens = {}",
         capped_sum("tokens", "excluded.tokens")
@@ -267,31 +287,32 @@ pub(super) fn spend(connection: &mut Connection, spent: &Spent) -> rusqlite::Res
     transaction.commit()
 }
 
-/// A provider may report anything; a sum that no longer fits an integer would become a float.
+/// An SQL expression that saturates. Providers may report any number, and SQLite turns a sum that
+/// overflows into a float.
 fn capped_sum(one: &str, other: &str) -> String {
-    let most = i64::MAX;
-    format!("CASE WHEN {one} > {most} - {other} THEN {most} ELSE {one} + {other} END")
+    let max = i64::MAX;
+    format!("CASE WHEN {one} > {max} - {other} THEN {max} ELSE {one} + {other} END")
 }
 
-pub(super) fn used(
+pub(super) fn load_usage(
     connection: &Connection,
     session: Option<&SessionId>,
     seconds: i64,
-) -> rusqlite::Result<Used> {
+) -> rusqlite::Result<UsageTotals> {
     let periods = Periods::at(seconds);
     let mut select =
         connection.prepare_cached("SELECT tokens FROM spent WHERE period = ?1 AND number = ?2")?;
-    let mut of_period = |period: &str, number: i64| {
+    let mut load_period = |period: &str, number: i64| {
         select
             .query_row(params![period, number], |row| as_count(row, 0))
             .optional()
             .map(Option::unwrap_or_default)
     };
-    let (daily, monthly) = (of_period("day", periods.day)?, of_period("month", periods.month)?);
-    let row = session.map(|session| row_of(connection, session)).transpose()?.flatten();
+    let (daily, monthly) = (load_period("day", periods.day)?, load_period("month", periods.month)?);
+    let row = session.map(|session| find_session(connection, session)).transpose()?.flatten();
     let mut select = connection.prepare_cached("SELECT tokens FROM sessions WHERE id = ?1")?;
     let session = select.query_row([row], |row| as_count(row, 0)).optional()?.unwrap_or_default();
-    Ok(Used { session, daily, monthly })
+    Ok(UsageTotals { session, daily, monthly })
 }
 
 fn as_limit(limit: usize) -> i64 {

@@ -1,14 +1,15 @@
-//! The parameters of the methods. Peers see the names of the types and the order of their members in the texts of errors.
+//! The parameters of the methods. The names of the types and the order of their members are visible
+//! to peers in error texts.
 
 use serde::Deserialize;
 
-/// Longest channel, account, peer, guild or team: they stand in an index, and a longer one is data.
+/// Longest channel, account, peer, guild or team. They are indexed, and longer ones are not names.
 pub(crate) const NAME_BYTES_MAX: usize = 512;
 
-/// Most entries of one answer: a megabyte of messages of ordinary length.
+/// Most entries of one response, about a megabyte of ordinary messages.
 pub(crate) const LISTED_MAX: usize = 1000;
 
-/// Entries of one answer unless the request says otherwise.
+/// Entries of one response unless the request sets `limit`.
 const LISTED_DEFAULT: usize = 100;
 
 /// A message to an agent.
@@ -28,7 +29,6 @@ fn peer_default() -> String {
 }
 
 impl ChatSendParams {
-    /// Where it comes from.
     pub(crate) fn origin(&self) -> Origin {
         Origin {
             channel: self.channel.clone(),
@@ -40,7 +40,7 @@ impl ChatSendParams {
     }
 }
 
-/// Where messages come from: what decides on their agent and their session.
+/// Where a message comes from. It determines the agent and the session.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct Origin {
     pub(crate) channel: String,
@@ -52,7 +52,7 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(super) fn check_lengths(&self) -> Result<(), String> {
         let names = [
             ("channel", Some(&self.channel)),
             ("account", Some(&self.account)),
@@ -67,7 +67,7 @@ impl Origin {
     }
 }
 
-/// Which conversation to tell, and how many of its last turns.
+/// Selects a conversation and the number of its last turns.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(crate) struct ChatHistoryParams {
     #[serde(flatten)]
@@ -76,14 +76,12 @@ pub(crate) struct ChatHistoryParams {
     pub(crate) limit: Limit,
 }
 
-/// How many sessions to list.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub(crate) struct SessionListParams {
     #[serde(default)]
     pub(crate) limit: Limit,
 }
 
-/// Whose facts to search, and for what.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(crate) struct MemorySearchParams {
     pub(crate) channel: String,
@@ -93,7 +91,7 @@ pub(crate) struct MemorySearchParams {
     pub(crate) limit: Limit,
 }
 
-/// How many entries an answer may have: at least one, at most [`LISTED_MAX`].
+/// The number of entries of a response, clamped to between 1 and [`LISTED_MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(from = "usize")]
 pub(crate) struct Limit(usize);
@@ -105,8 +103,8 @@ impl Limit {
 }
 
 impl From<usize> for Limit {
-    fn from(asked: usize) -> Self {
-        Self(asked.clamp(1, LISTED_MAX))
+    fn from(requested: usize) -> Self {
+        Self(requested.clamp(1, LISTED_MAX))
     }
 }
 

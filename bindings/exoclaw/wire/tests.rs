@@ -1,4 +1,4 @@
-//! Each shape of frame, each text of refusal, and that no input breaks the readers.
+//! The shapes of frames, the error texts, and that no input makes the parsers panic.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -6,16 +6,16 @@ use serde_json::json;
 use super::params::{LISTED_MAX, Limit, NAME_BYTES_MAX};
 use super::*;
 
-fn call(text: &str) -> Result<Call, String> {
-    Request::read(text)?.call(Methods::Core)
+fn parse_call(text: &str) -> Result<Call, String> {
+    Request::parse(text)?.into_call(Methods::Core)
 }
 
-fn refused(text: &str) -> String {
-    call(text).expect_err(text)
+fn parse_error(text: &str) -> String {
+    parse_call(text).expect_err(text)
 }
 
 #[test]
-fn an_id_is_a_string_or_a_number_and_becomes_a_string() {
+fn id_may_be_a_string_or_a_number() {
     let cases = [
         ("\"a\"", "a"),
         ("7", "7"),
@@ -25,55 +25,60 @@ fn an_id_is_a_string_or_a_number_and_becomes_a_string() {
         ("18446744073709551615", "18446744073709551615"),
     ];
     for (id, expected) in cases {
-        let request = Request::read(&format!(r#"{{"id":{id},"method":"ping"}}"#)).unwrap();
+        let request = Request::parse(&format!(r#"{{"id":{id},"method":"ping"}}"#)).unwrap();
         assert_eq!(request.id, expected);
     }
 }
 
 #[test]
-fn other_ids_are_a_parse_error_that_says_what_was_expected() {
+fn id_of_another_type_is_a_parse_error() {
     for id in ["null", "true", "{}", "[]"] {
-        let text = Request::read(&format!(r#"{{"id":{id},"method":"ping"}}"#)).unwrap_err();
+        let text = Request::parse(&format!(r#"{{"id":{id},"method":"ping"}}"#)).unwrap_err();
         assert!(text.starts_with("parse error: invalid type: "), "{text}");
         assert!(text.contains("expected a string or a number"), "{text}");
     }
 }
 
 #[test]
-fn broken_frames_are_parse_errors() {
-    assert!(refused("hello").starts_with("parse error: "));
-    assert!(refused("").starts_with("parse error: "));
-    assert!(refused("\"ping\"").starts_with("parse error: invalid type: string \"ping\""));
-    assert!(refused(r#"{"method":"ping"}"#).starts_with("parse error: missing field `id`"));
-    assert!(refused(r#"{"id":"1"}"#).starts_with("parse error: missing field `method`"));
-    assert!(refused(r#"{"id":"1","method":5}"#).starts_with("parse error: invalid type: integer `5`"));
+fn invalid_frame_is_a_parse_error() {
+    assert!(parse_error("hello").starts_with("parse error: "));
+    assert!(parse_error("").starts_with("parse error: "));
+    assert!(parse_error("\"ping\"").starts_with("parse error: invalid type: string \"ping\""));
+    assert!(parse_error(r#"{"method":"ping"}"#).starts_with("parse error: missing field `id`"));
+    assert!(parse_error(r#"{"id":"1"}"#).starts_with("parse error: missing field `method`"));
+    assert!(parse_error(r#"{"id":"1","method":5}"#).starts_with("parse error: invalid type: integer `5`"));
     assert!(
-        refused(r#"{"id":"1","id":"2","method":"ping"}"#).starts_with("parse error: duplicate field `id`")
+        parse_error(r#"{"id":"1","id":"2","method":"ping"}"#)
+            .starts_with("parse error: duplicate field `id`")
     );
-    assert!(refused(&"[".repeat(100_000)).starts_with("parse error: "));
+    assert!(parse_error(&"[".repeat(100_000)).starts_with("parse error: "));
 }
 
 #[test]
 fn unknown_members_are_ignored() {
-    assert_eq!(call(r#"{"jsonrpc":"2.0","id":"1","method":"ping","params":{"x":1},"y":[]}"#), Ok(Call::Ping));
-}
-
-#[test]
-fn methods_of_the_future_are_known_only_where_they_are_switched_on() {
-    let frame = r#"{"id":"1","method":"session.list"}"#;
-    assert_eq!(refused(frame), "unknown method: session.list");
-    let listed = Request::read(frame).unwrap().call(Methods::Extended);
-    assert_eq!(listed, Ok(Call::SessionList(SessionListParams::default())));
-    let odd = Request::read(r#"{"id":"1","method":"plugin.load"}"#).unwrap().call(Methods::Extended);
-    assert_eq!(odd, Err("unknown method: plugin.load".to_owned()));
-}
-
-#[test]
-fn chat_parameters_are_refused_in_the_words_that_peers_know() {
-    let text =
-        |params: Value| refused(&json!({"id": "c", "method": "chat.send", "params": params}).to_string());
     assert_eq!(
-        refused(r#"{"id":"c","method":"chat.send"}"#),
+        parse_call(r#"{"jsonrpc":"2.0","id":"1","method":"ping","params":{"x":1},"y":[]}"#),
+        Ok(Call::Ping)
+    );
+}
+
+#[test]
+fn extended_methods_are_unknown_to_a_core_gateway() {
+    let frame = r#"{"id":"1","method":"session.list"}"#;
+    assert_eq!(parse_error(frame), "unknown method: session.list");
+    let extended = Request::parse(frame).unwrap().into_call(Methods::Extended);
+    assert_eq!(extended, Ok(Call::SessionList(SessionListParams::default())));
+    let unknown =
+        Request::parse(r#"{"id":"1","method":"plugin.load"}"#).unwrap().into_call(Methods::Extended);
+    assert_eq!(unknown, Err("unknown method: plugin.load".to_owned()));
+}
+
+#[test]
+fn invalid_chat_params_have_the_expected_error_texts() {
+    let text =
+        |params: Value| parse_error(&json!({"id": "c", "method": "chat.send", "params": params}).to_string());
+    assert_eq!(
+        parse_error(r#"{"id":"c","method":"chat.send"}"#),
         "invalid chat.send params: invalid type: null, expected struct ChatSendParams"
     );
     assert_eq!(
@@ -96,39 +101,39 @@ fn chat_parameters_are_refused_in_the_words_that_peers_know() {
 }
 
 #[test]
-fn a_peer_may_be_absent_and_guild_and_team_null() {
+fn peer_may_be_absent_and_guild_and_team_null() {
     let frame =
         r#"{"id":"c","method":"chat.send","params":{"channel":"w","account":"a","content":"","guild":null}}"#;
-    let Ok(Call::ChatSend(chat)) = call(frame) else { panic!("a chat") };
+    let Ok(Call::ChatSend(chat)) = parse_call(frame) else { panic!("a chat") };
     assert_eq!((chat.peer.as_str(), chat.content.as_str(), chat.guild, chat.team), ("main", "", None, None));
 }
 
 #[test]
-fn names_have_a_longest_length() {
+fn name_past_the_length_limit_is_rejected() {
     let chat = |bytes: usize| {
         let params = json!({"channel": "w", "account": "a".repeat(bytes), "content": ""});
-        call(&json!({"id": "c", "method": "chat.send", "params": params}).to_string())
+        parse_call(&json!({"id": "c", "method": "chat.send", "params": params}).to_string())
     };
     assert!(chat(NAME_BYTES_MAX).is_ok());
-    let refused = chat(NAME_BYTES_MAX + 1).unwrap_err();
-    assert_eq!(refused, "invalid chat.send params: `account` is longer than 512 bytes");
+    let error = chat(NAME_BYTES_MAX + 1).unwrap_err();
+    assert_eq!(error, "invalid chat.send params: `account` is longer than 512 bytes");
 }
 
 #[test]
-fn a_limit_is_kept_within_its_bounds() {
+fn limit_is_clamped() {
     assert_eq!(Limit::from(0).get(), 1);
     assert_eq!(Limit::from(LISTED_MAX).get(), LISTED_MAX);
     assert_eq!(Limit::from(LISTED_MAX + 1).get(), LISTED_MAX);
 }
 
 #[test]
-fn event_frames_have_their_members_in_alphabetical_order() {
-    let use_of = ToolUse { id: "call_1".to_owned(), input: json!({"a": 1}), name: "echo".to_owned() };
+fn event_frames_have_members_in_alphabetical_order() {
+    let tool_use = ToolUse { id: "call_1".to_owned(), input: json!({"a": 1}), name: "echo".to_owned() };
     let result = ToolResult { content: "hi".to_owned(), is_error: false, tool_use_id: "call_1".to_owned() };
     let frames = [
         (Event::Text("hi".to_owned()), r#"{"data":"hi","event":"text","id":"c"}"#),
         (
-            Event::ToolUse(use_of),
+            Event::ToolUse(tool_use),
             r#"{"data":{"id":"call_1","input":{"a":1},"name":"echo"},"event":"tool_use","id":"c"}"#,
         ),
         (
@@ -143,44 +148,44 @@ fn event_frames_have_their_members_in_alphabetical_order() {
         (Event::Done, r#"{"event":"done","id":"c"}"#),
     ];
     for (event, expected) in frames {
-        assert_eq!(event.frame("c"), expected);
+        assert_eq!(event.encode("c"), expected);
     }
 }
 
 #[test]
-fn plain_frames_are_written_as_clients_read_them() {
-    assert_eq!(hello(), r#"{"ok":true,"version":"0.1.0"}"#);
-    assert_eq!(auth_failed(), r#"{"error":"auth_failed","code":4001}"#);
-    assert_eq!(answer("1", &Ok(json!("pong"))), r#"{"id":"1","result":"pong"}"#);
-    assert_eq!(answer("0", &Err("no".to_owned())), r#"{"id":"0","error":"no"}"#);
+fn response_frames_have_the_expected_text() {
+    assert_eq!(hello_frame(), r#"{"ok":true,"version":"0.1.0"}"#);
+    assert_eq!(auth_failed_frame(), r#"{"error":"auth_failed","code":4001}"#);
+    assert_eq!(encode_response("1", &Ok(json!("pong"))), r#"{"id":"1","result":"pong"}"#);
+    assert_eq!(encode_response("0", &Err("no".to_owned())), r#"{"id":"0","error":"no"}"#);
 }
 
 #[test]
-fn a_token_is_a_string_of_an_object() {
-    assert_eq!(token_of(r#"{"token":"s","more":1}"#).as_deref(), Some("s"));
+fn token_must_be_a_string_in_an_object() {
+    assert_eq!(parse_token(r#"{"token":"s","more":1}"#).as_deref(), Some("s"));
     for text in ["", "{", "\"s\"", r#"["s"]"#, r#"{"token":1}"#, r#"{"token":null}"#, r#"{"id":"1"}"#] {
-        assert_eq!(token_of(text), None, "{text}");
+        assert_eq!(parse_token(text), None, "{text}");
     }
 }
 
 #[test]
-fn a_client_takes_null_for_absent_and_any_event() {
-    let answer = |outcome| Ok(Reply::Answer { id: "1".to_owned(), outcome });
-    assert_eq!(Reply::read(r#"{"id":"1","result":"pong","error":null}"#), answer(Ok(json!("pong"))));
-    assert_eq!(Reply::read(r#"{"id":1,"result":null}"#), answer(Ok(Value::Null)));
-    assert_eq!(Reply::read(r#"{"id":"1","result":null,"error":"no"}"#), answer(Err("no".to_owned())));
+fn client_accepts_null_members_and_unknown_events() {
+    let response = |outcome| Ok(Reply::Response { id: "1".to_owned(), outcome });
+    assert_eq!(Reply::parse(r#"{"id":"1","result":"pong","error":null}"#), response(Ok(json!("pong"))));
+    assert_eq!(Reply::parse(r#"{"id":1,"result":null}"#), response(Ok(Value::Null)));
+    assert_eq!(Reply::parse(r#"{"id":"1","result":null,"error":"no"}"#), response(Err("no".to_owned())));
     assert_eq!(
-        Reply::read(r#"{"id":"1","error":{"message":"no"}}"#),
-        answer(Err(r#"{"message":"no"}"#.to_owned()))
+        Reply::parse(r#"{"id":"1","error":{"message":"no"}}"#),
+        response(Err(r#"{"message":"no"}"#.to_owned()))
     );
     let event = Reply::Event { id: "1".to_owned(), event: "new".to_owned(), data: Some(json!([1])) };
-    assert_eq!(Reply::read(r#"{"id":"1","event":"new","data":[1]}"#), Ok(event));
-    assert_eq!(Reply::read(&hello()), Ok(Reply::Hello));
-    assert_eq!(Reply::read(&auth_failed()), Ok(Reply::AuthFailed));
+    assert_eq!(Reply::parse(r#"{"id":"1","event":"new","data":[1]}"#), Ok(event));
+    assert_eq!(Reply::parse(&hello_frame()), Ok(Reply::Hello));
+    assert_eq!(Reply::parse(&auth_failed_frame()), Ok(Reply::AuthFailed));
 }
 
 #[test]
-fn a_client_refuses_what_says_nothing() {
+fn client_rejects_meaningless_frames() {
     for text in [
         "",
         "[]",
@@ -190,42 +195,42 @@ fn a_client_refuses_what_says_nothing() {
         r#"{"id":"1","event":1}"#,
         r#"{"id":"1","error":null}"#,
     ] {
-        assert!(Reply::read(text).is_err(), "{text}");
+        assert!(Reply::parse(text).is_err(), "{text}");
     }
 }
 
 proptest! {
     #[test]
-    fn no_text_breaks_the_readers(text in ".{0,200}") {
-        let _ = call(&text);
-        let _ = Reply::read(&text);
-        let _ = token_of(&text);
+    fn parse_of_any_text_does_not_panic(text in ".{0,200}") {
+        let _ = parse_call(&text);
+        let _ = Reply::parse(&text);
+        let _ = parse_token(&text);
     }
 
     #[test]
-    fn a_client_reads_every_event_that_a_gateway_writes(id in ".{0,20}", text in ".{0,50}", input in 0u64..9, failed: bool) {
-        let use_of = ToolUse { id: text.clone(), input: json!({"n": input}), name: id.clone() };
+    fn client_parses_every_event_of_a_gateway(id in ".{0,20}", text in ".{0,50}", input in 0u64..9, failed: bool) {
+        let tool_use = ToolUse { id: text.clone(), input: json!({"n": input}), name: id.clone() };
         let result = ToolResult { content: text.clone(), is_error: failed, tool_use_id: id.clone() };
         let usage = Usage { input_tokens: input, output_tokens: 1 };
         let events = [
-            Event::Text(text.clone()), Event::ToolUse(use_of), Event::ToolResult(result), Event::Usage(usage),
+            Event::Text(text.clone()), Event::ToolUse(tool_use), Event::ToolResult(result), Event::Usage(usage),
             Event::Error(text), Event::Done,
         ];
         for event in events {
-            let Ok(Reply::Event { id: read_id, event: name, data }) = Reply::read(&event.frame(&id)) else {
-                return Err(TestCaseError::fail("no event"));
+            let Ok(Reply::Event { id: read_id, event: name, data }) = Reply::parse(&event.encode(&id)) else {
+                return Err(TestCaseError::fail("not an event"));
             };
             prop_assert_eq!(&read_id, &id);
-            prop_assert_eq!(Event::read(&name, data.unwrap_or_default()), Ok(event));
+            prop_assert_eq!(Event::parse(&name, data.unwrap_or_default()), Ok(event));
         }
     }
 
     #[test]
-    fn a_gateway_reads_every_request_that_a_client_writes(id in ".{0,20}", content in ".{0,50}") {
+    fn gateway_parses_every_request_of_a_client(id in ".{0,20}", content in ".{0,50}") {
         let params = json!({"channel": "w", "account": "a", "content": content});
-        let read = Request::read(&request(&id, "chat.send", Some(&params))).unwrap();
+        let read = Request::parse(&encode_request(&id, "chat.send", Some(&params))).unwrap();
         prop_assert_eq!(&read.id, &id);
-        let Ok(Call::ChatSend(chat)) = read.call(Methods::Core) else { return Err(TestCaseError::fail("no chat")) };
+        let Ok(Call::ChatSend(chat)) = read.into_call(Methods::Core) else { return Err(TestCaseError::fail("not a chat")) };
         prop_assert_eq!(chat.content, content);
     }
 }

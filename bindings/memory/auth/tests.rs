@@ -1,4 +1,4 @@
-//! Signed openings: those of another implementation, and ours.
+//! Signed `session.open` requests of this and of another implementation.
 
 use serde_json::{Value, json};
 
@@ -23,16 +23,16 @@ fn sign_open(
     protocol: &str,
     session: &Data,
     at: u64,
-    metadata: Option<(&str, &str)>,
+    audience_and_challenge: Option<(&str, &str)>,
 ) -> (Data, Data) {
-    let (invocation, signature) = identity().sign_open(protocol, space, session, metadata, at);
-    (invocation, object([("signature", bytes_data(&signature))]))
+    let (invocation, signature) = identity().sign_open(protocol, space, session, audience_and_challenge, at);
+    (invocation, object([("signature", encode_bytes(&signature))]))
 }
 
 fn check(invocation: &Data, authorization: &Data, session: &Data, strict: bool) -> Result<String, AuthError> {
     let did = identity().did().to_owned();
     let challenge = challenge();
-    let expected = Expected {
+    let context = OpenContext {
         protocol: "memory",
         space: &did,
         session,
@@ -41,18 +41,18 @@ fn check(invocation: &Data, authorization: &Data, session: &Data, strict: bool) 
         is_strict: strict,
         now_seconds: NOW,
     };
-    verify(Some(invocation), Some(authorization), &expected)
+    verify(Some(invocation), Some(authorization), &context)
 }
 
 #[test]
-fn an_identity_is_named_after_its_key() {
+fn identity_did_encodes_its_public_key() {
     assert_eq!(identity().did(), vectors()["did"].as_str().unwrap());
     assert!(public_key(identity().did()).is_ok());
     assert!(Identity::from_seed(&[1; 31]).is_none());
 }
 
 #[test]
-fn the_openings_of_another_implementation_are_accepted() {
+fn open_signed_by_another_implementation_is_accepted() {
     for vector in vectors()["session_open"].as_array().unwrap() {
         let invocation = Data::from_tagged(vector["invocation"].clone());
         let session = Data::from_tagged(vector["invocation"]["args"]["session"].clone());
@@ -62,11 +62,11 @@ fn the_openings_of_another_implementation_are_accepted() {
 }
 
 #[test]
-fn a_signature_may_also_be_numbers() {
+fn signature_as_numbers_is_accepted() {
     let session = object([]);
     let (invocation, authorization) = sign_open(identity().did(), "memory", &session, NOW, None);
-    let Some(Data::Tag(_, state)) = authorization.get("signature") else { panic!("bytes expected") };
-    let bytes = bytes_of(state.as_str().unwrap());
+    let Some(Data::Tag(_, state)) = authorization.get("signature") else { panic!("expected bytes") };
+    let bytes = decode_base64(state.as_str().unwrap());
     let list = Data::List(bytes.iter().map(|byte| u64::from(*byte).into()).collect());
     let keyed = Data::Map(
         bytes.iter().enumerate().map(|(at, byte)| (at.to_string(), u64::from(*byte).into())).collect(),
@@ -78,7 +78,7 @@ fn a_signature_may_also_be_numbers() {
 }
 
 #[test]
-fn every_part_of_an_opening_is_checked() {
+fn open_with_any_wrong_part_is_rejected() {
     let session = object([("sessionId", "s1".into())]);
     let did = identity().did().to_owned();
     let sign = sign_open;
@@ -104,38 +104,38 @@ fn every_part_of_an_opening_is_checked() {
 }
 
 #[test]
-fn a_changed_signature_is_refused_and_a_malformed_identity_is_told_apart() {
+fn wrong_signature_and_malformed_did_have_different_names() {
     let session = object([]);
     let (mut invocation, authorization) = sign_open(identity().did(), "memory", &session, NOW, None);
-    let Data::Map(members) = &mut invocation else { panic!("an object expected") };
+    let Data::Map(members) = &mut invocation else { panic!("expected an object") };
     members.insert("iat".to_owned(), (NOW - 1).into());
     assert_eq!(check(&invocation, &authorization, &session, false), Err(AuthError::Signature));
-    let Data::Map(members) = &mut invocation else { panic!("an object expected") };
+    let Data::Map(members) = &mut invocation else { panic!("expected an object") };
     members.insert("iss".to_owned(), "did:key:z0OIl".into());
-    let refused = check(&invocation, &authorization, &session, false).unwrap_err();
-    assert_eq!(refused.name(), "ProtocolError");
+    let error = check(&invocation, &authorization, &session, false).unwrap_err();
+    assert_eq!(error.name(), "ProtocolError");
     assert_eq!(AuthError::Challenge.name(), "AuthorizationError");
     assert!(AuthError::Challenge.is_retriable() && !AuthError::Missing.is_retriable());
 }
 
 #[test]
-fn an_identity_is_looked_at_up_to_its_length_limit() {
+fn did_past_its_length_limit_is_rejected() {
     let did = format!("{DID_PREFIX}{}", "1".repeat(DID_BYTES_MAX - DID_PREFIX.len()));
     assert!(public_key(&did).is_err());
     assert!(public_key(&format!("{did}1")).is_err());
 }
 
 #[test]
-fn principals_have_identities_of_their_own_that_stay() {
-    let ada = Identity::of_principal(b"secret", "ada").unwrap();
-    assert_eq!(ada.did(), Identity::of_principal(b"secret", "ada").unwrap().did());
-    assert_ne!(ada.did(), Identity::of_principal(b"secret", "bob").unwrap().did());
-    assert_ne!(ada.did(), Identity::of_principal(b"other", "ada").unwrap().did());
+fn principal_identity_depends_on_secret_and_name_only() {
+    let ada = Identity::for_principal(b"secret", "ada").unwrap();
+    assert_eq!(ada.did(), Identity::for_principal(b"secret", "ada").unwrap().did());
+    assert_ne!(ada.did(), Identity::for_principal(b"secret", "bob").unwrap().did());
+    assert_ne!(ada.did(), Identity::for_principal(b"other", "ada").unwrap().did());
 }
 
 proptest::proptest! {
     #[test]
-    fn base58_gives_back_the_bytes(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..40)) {
-        proptest::prop_assert_eq!(from_base58(&to_base58(&bytes)), Some(bytes));
+    fn base58_round_trips(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..40)) {
+        proptest::prop_assert_eq!(decode_base58(&encode_base58(&bytes)), Some(bytes));
     }
 }

@@ -1,11 +1,11 @@
-//! What schemas let through, and where hostile ones end.
+//! Which values schemas reach, and the limits for hostile ones.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
 
-/// What applies to the value at a path of member names, walked from the top.
+/// Whether any schema applies to the value at a path.
 fn reaches(schema: Value, value: Value, path: &[&str]) -> bool {
     let mut schemas = Schemas::default();
     let schema = schemas.compile(&Data::from_plain(schema)).unwrap();
@@ -13,14 +13,14 @@ fn reaches(schema: Value, value: Value, path: &[&str]) -> bool {
     let mut applying = BTreeSet::from([schema]);
     for step in path {
         let alternatives = schemas.apply(&applying, data).unwrap();
-        applying = schemas.member(&alternatives, step);
+        applying = schemas.member_schemas(&alternatives, step);
         data = data.get(step).unwrap();
     }
     !applying.is_empty()
 }
 
 #[test]
-fn open_schemas_reach_everything() {
+fn unconstrained_schema_reaches_everything() {
     let value = json!({"a": {"b": 1}});
     for schema in [json!(true), json!({}), json!({"type": "object"}), json!({"description": "any"})] {
         assert!(reaches(schema.clone(), value.clone(), &["a", "b"]), "{schema}");
@@ -31,21 +31,21 @@ fn open_schemas_reach_everything() {
 }
 
 #[test]
-fn additional_properties_are_what_is_not_listed() {
+fn additional_properties_apply_to_unlisted_members() {
     let schema = json!({"properties": {"a": false}, "additionalProperties": {"type": "string"}});
     let mut schemas = Schemas::default();
     let compiled = schemas.compile(&Data::from_plain(schema)).unwrap();
     let object = Data::from_plain(json!({"a": 1, "b": "text", "c": 1}));
     let alternatives = schemas.apply(&BTreeSet::from([compiled]), &object).unwrap();
     let mut admits = |key: &str| {
-        let below = schemas.member(&alternatives, key);
-        !schemas.apply(&below, object.get(key).unwrap()).unwrap().is_empty()
+        let schemas_below = schemas.member_schemas(&alternatives, key);
+        !schemas.apply(&schemas_below, object.get(key).unwrap()).unwrap().is_empty()
     };
     assert_eq!([admits("a"), admits("b"), admits("c")], [false, true, false]);
 }
 
 #[test]
-fn branches_add_up() {
+fn branches_reach_the_members_of_all() {
     let of = |keyword: &str| json!({keyword: [{"properties": {"a": true}}, {"properties": {"b": true}}]});
     for keyword in ["anyOf", "oneOf", "allOf"] {
         for key in ["a", "b"] {
@@ -56,27 +56,27 @@ fn branches_add_up() {
 }
 
 #[test]
-fn a_recursive_schema_goes_as_deep_as_the_value() {
+fn recursive_schema_reaches_every_level() {
     let schema = json!({"$ref": "#/$defs/N", "$defs": {"N": {"type": "object", "properties": {"n": {"$ref": "#/$defs/N"}}}}});
     assert!(reaches(schema.clone(), json!({"n": {"n": {"n": {}}}}), &["n", "n", "n"]));
     assert!(!reaches(schema, json!({"n": {"m": {}}}), &["n", "m"]));
 }
 
 #[test]
-fn references_that_lead_nowhere_end_there() {
+fn unresolved_reference_reaches_nothing() {
     for reference in ["#/$defs/none", "#x", "http://elsewhere/#", ""] {
         assert!(!reaches(json!({"$ref": reference}), json!({"a": 1}), &["a"]), "{reference}");
     }
 }
 
 #[test]
-fn references_in_a_circle_end() {
+fn circular_references_terminate() {
     let circle = json!({"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"anyOf": [{"$ref": "#/$defs/A"}]}}});
     assert!(!reaches(circle, json!({"a": 1}), &["a"]));
 }
 
 #[test]
-fn a_long_chain_of_references_is_followed() {
+fn long_chain_of_references_is_followed() {
     let mut defs = serde_json::Map::new();
     for number in 0..20_000 {
         defs.insert(format!("d{number}"), json!({"$ref": format!("#/$defs/d{}", number + 1)}));
@@ -86,18 +86,18 @@ fn a_long_chain_of_references_is_followed() {
 }
 
 #[test]
-fn schemas_have_as_many_parts_as_allowed_and_no_more() {
-    let with_parts = |parts: usize| {
+fn schemas_past_the_node_limit_are_rejected() {
+    let compile_with_nodes = |nodes: usize| {
         let properties: serde_json::Map<String, Value> =
-            (1..parts).map(|number| (number.to_string(), json!(true))).collect();
+            (1..nodes).map(|number| (number.to_string(), json!(true))).collect();
         Schemas::default().compile(&Data::from_plain(json!({"properties": properties})))
     };
-    assert!(with_parts(SCHEMA_NODES_MAX).is_ok());
-    assert_eq!(with_parts(SCHEMA_NODES_MAX + 1), Err(SchemaError::TooLarge));
+    assert!(compile_with_nodes(SCHEMA_NODES_MAX).is_ok());
+    assert_eq!(compile_with_nodes(SCHEMA_NODES_MAX + 1), Err(SchemaError::TooLarge));
 }
 
 #[test]
-fn unions_unfold_as_far_as_allowed_and_no_farther() {
+fn unions_past_the_alternatives_limit_are_rejected() {
     let union = |branches: usize| {
         let branches: Vec<Value> =
             (0..branches).map(|number| json!({"properties": {number.to_string(): true}})).collect();
@@ -115,17 +115,17 @@ fn unions_unfold_as_far_as_allowed_and_no_farther() {
 }
 
 #[test]
-fn what_is_neither_object_nor_boolean_is_no_schema() {
+fn schema_of_another_type_is_rejected() {
     for wrong in
         [json!(1), json!("string"), json!([]), json!({"properties": {"a": 5}}), json!({"items": "x"})]
     {
-        assert_eq!(Schemas::default().compile(&Data::from_plain(wrong)), Err(SchemaError::NotASchema));
+        assert_eq!(Schemas::default().compile(&Data::from_plain(wrong)), Err(SchemaError::InvalidSchema));
     }
 }
 
 proptest! {
     #[test]
-    fn more_branches_never_reach_less(keys in prop::collection::vec("[a-c]", 1..4), extra in "[a-c]", asked in "[a-c]") {
+    fn additional_branch_never_reaches_less(keys in prop::collection::vec("[a-c]", 1..4), extra in "[a-c]", asked in "[a-c]") {
         let branch = |key: &String| json!({"properties": {key: true}});
         let few: Vec<Value> = keys.iter().map(branch).collect();
         let mut many = few.clone();

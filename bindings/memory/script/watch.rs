@@ -1,4 +1,4 @@
-//! Watches of scripts: a task for each that calls the script with what changes.
+//! Watches of scripts: a task per watch calls the script with the changes.
 
 use std::sync::Arc;
 
@@ -6,33 +6,34 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::super::client::{Ask, Mailbox, Mounted};
+use super::super::client::{Request, SpaceIdentity, SyncBuffer};
 use super::super::codec::Data;
-use super::{Place, Scripts, function, told};
+use super::{ScriptBindings, SpaceInput, expect_function, to_binding_error};
 use crate::binding::{BindingError, Call, FunctionRef, NativeFunction, handler};
 
 #[derive(Deserialize)]
 pub(super) struct WatchInput {
     #[serde(flatten)]
-    place: Place,
+    target: SpaceInput,
     watches: Value,
     #[serde(rename = "onSync")]
     on_sync: Value,
 }
 
-impl Scripts {
+impl ScriptBindings {
     pub(super) async fn watch(self, input: WatchInput, call: Call) -> Result<Value, BindingError> {
-        let on_sync = function(&call, &input.on_sync, "onSync")?;
-        let at = self.mounted(&input.place, &call)?;
-        let mailbox = Arc::new(Mailbox::default());
-        let watch = Watch::begin(self.clone(), at.clone(), input.place.peer.clone());
-        let (number, watches) = (watch.number, Data::from_plain(input.watches));
-        let to = Arc::clone(&mailbox);
-        let ask = |reply_tx| Ask::Watch { at, number, watches, mailbox: to, reply_tx };
-        let sync = self.peers.ask(input.place.peer.as_deref(), ask).await.map_err(told)?;
+        let on_sync = expect_function(&call, &input.on_sync, "onSync")?;
+        let target = self.resolve_space(&input.target, &call)?;
+        let syncs = Arc::new(SyncBuffer::default());
+        let watch = Watch::start(self.clone(), target.clone(), input.target.peer.clone());
+        let (watch_number, watches) = (watch.number, Data::from_plain(input.watches));
+        let to_script = Arc::clone(&syncs);
+        let request = |reply_tx| Request::Watch { target, watch_number, watches, syncs: to_script, reply_tx };
+        let sync =
+            self.peers.request(input.target.peer.as_deref(), request).await.map_err(to_binding_error)?;
         let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
-        tokio::spawn(deliver(mailbox, on_sync, watch, stop.clone(), ended.clone()));
-        let unwatch = call.export("unwatch", ending(stop, ended));
+        tokio::spawn(deliver_syncs(syncs, on_sync, watch, stop.clone(), ended.clone()));
+        let unwatch = call.export("unwatch", stop_function(stop, ended));
         Ok(json!({"sync": sync.to_plain(), "unwatch": unwatch}))
     }
 
@@ -45,8 +46,8 @@ impl Scripts {
     }
 }
 
-/// A function that ends a watch when it is called, and when nobody holds it any more.
-fn ending(stop: CancellationToken, ended: CancellationToken) -> NativeFunction {
+/// A function that ends a watch when it is called, or when the script has released it.
+fn stop_function(stop: CancellationToken, ended: CancellationToken) -> NativeFunction {
     let (stopping, guard) = (stop.clone(), stop.drop_guard());
     handler(move |_, _| {
         let _held = &guard;
@@ -59,9 +60,9 @@ fn ending(stop: CancellationToken, ended: CancellationToken) -> NativeFunction {
     })
 }
 
-/// Calls the script with what changes, until it wants no more or its session is over.
-async fn deliver(
-    mailbox: Arc<Mailbox>,
+/// Calls the script with each sync until it ends the watch or its session ends.
+async fn deliver_syncs(
+    syncs: Arc<SyncBuffer>,
     on_sync: FunctionRef,
     watch: Watch,
     stop: CancellationToken,
@@ -69,10 +70,10 @@ async fn deliver(
 ) {
     let deliver = async {
         loop {
-            let sync = mailbox.take().await;
-            // A script that fails on one message is told the next one all the same.
+            let sync = syncs.take().await;
+            // A failed call does not end the watch.
             if let Err(error) = on_sync.call(vec![sync.to_plain()], 0).await {
-                tracing::debug!(?error, "a script failed at what it watches");
+                tracing::debug!(?error, "onSync failed");
             }
         }
     };
@@ -85,42 +86,42 @@ async fn deliver(
     ended.cancel();
 }
 
-/// A watch that goes on. However it is left, the server is told.
+/// A running watch. The server is notified however it ends.
 struct Watch {
-    scripts: Scripts,
-    at: Mounted,
+    bindings: ScriptBindings,
+    target: SpaceIdentity,
     peer: Option<String>,
     number: u64,
     is_ended: bool,
 }
 
 impl Watch {
-    fn begin(scripts: Scripts, at: Mounted, peer: Option<String>) -> Self {
-        let number = scripts.take_number();
-        Self { scripts, at, peer, number, is_ended: false }
+    fn start(bindings: ScriptBindings, target: SpaceIdentity, peer: Option<String>) -> Self {
+        let number = bindings.take_number();
+        Self { bindings, target, peer, number, is_ended: false }
     }
 
     async fn end(mut self) {
         self.is_ended = true;
-        self.farewell().await;
+        self.send_unwatch().await;
     }
 
-    fn farewell(&self) -> impl Future<Output = ()> + Send + use<> {
-        let (scripts, peer, number) = (self.scripts.clone(), self.peer.clone(), self.number);
-        let ask = Ask::Unwatch { at: self.at.clone(), number };
+    fn send_unwatch(&self) -> impl Future<Output = ()> + Send + use<> {
+        let (bindings, peer, number) = (self.bindings.clone(), self.peer.clone(), self.number);
+        let request = Request::Unwatch { target: self.target.clone(), watch_number: number };
         async move {
-            // A server that is not there is not told, and has nothing to forget.
-            let _ = scripts.peers.tell(peer.as_deref(), ask).await;
-            scripts.watches.lock().remove(&number);
+            // A server that cannot be reached has no session to clean up.
+            let _ = bindings.peers.send(peer.as_deref(), request).await;
+            bindings.watches.lock().remove(&number);
         }
     }
 }
 
 impl Drop for Watch {
-    /// The call was given up while the server was asked.
+    /// Runs when the call is cancelled before the server answered.
     fn drop(&mut self) {
         if let (false, Ok(runtime)) = (self.is_ended, tokio::runtime::Handle::try_current()) {
-            runtime.spawn(self.farewell());
+            runtime.spawn(self.send_unwatch());
         }
     }
 }

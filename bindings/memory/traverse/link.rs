@@ -1,9 +1,9 @@
-//! Links in documents, in both of their forms.
+//! Links in documents, in both representations.
 
 use super::super::codec::Data;
 use super::super::path::Path;
 
-/// A reference from one document to a place in another.
+/// A reference to a path in a document; without `id`, in the same document.
 #[derive(Debug, Default)]
 pub(super) struct Link {
     pub(super) id: Option<String>,
@@ -14,33 +14,33 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// The link that a value is, in either of its two forms.
-    pub(super) fn in_data(data: &Data) -> Option<Self> {
+    /// `None` if the value is not a link.
+    pub(super) fn parse(data: &Data) -> Option<Self> {
         match data {
             Data::Map(members) if members.len() == 1 => {
                 Self::from_payload(members.get("/")?.get("link@1")?, Data::clone)
             }
-            Data::Tag(tag, state) if tag == "/Link@1" => Self::from_payload(state, Data::interpreted),
+            Data::Tag(tag, state) if tag == "/Link@1" => Self::from_payload(state, Data::interpret_tags),
             Data::Null | Data::Bool(_) | Data::Number(_) | Data::Text(_) | Data::List(_) => None,
             Data::Map(_) | Data::Tag(..) => None,
         }
     }
 
-    fn from_payload(payload: &Data, interpret: fn(&Data) -> Data) -> Option<Self> {
+    fn from_payload(payload: &Data, decode_schema: fn(&Data) -> Data) -> Option<Self> {
         payload.as_map()?;
         let text = |key: &str| payload.get(key).and_then(Data::as_str).map(str::to_owned);
         let path = payload.get("path").and_then(Data::as_list).unwrap_or_default();
         Some(Self {
             id: text("id"),
-            path: path.iter().filter_map(step_of).collect(),
+            path: path.iter().filter_map(parse_step).collect(),
             space: text("space"),
             scope: text("scope"),
-            schema: payload.get("schema").map(interpret),
+            schema: payload.get("schema").map(decode_schema),
         })
     }
 }
 
-fn step_of(data: &Data) -> Option<String> {
+fn parse_step(data: &Data) -> Option<String> {
     match data {
         Data::Text(step) => Some(step.clone()),
         Data::Number(number) => Some(number.to_string()),

@@ -1,4 +1,4 @@
-//! Which documents are reached, and where hostile links end.
+//! Which documents are reached, and the limits for hostile links.
 
 use std::collections::HashMap;
 
@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use super::*;
 
 #[derive(Default)]
-struct Shelf {
+struct TestDocuments {
     documents: HashMap<String, Arc<Data>>,
     loads: usize,
 }
 
-impl Shelf {
-    fn of(documents: Value) -> Self {
+impl TestDocuments {
+    fn new(documents: Value) -> Self {
         let documents = documents.as_object().unwrap().iter();
         let documents =
             documents.map(|(id, document)| (id.clone(), Arc::new(Data::from_plain(document.clone()))));
@@ -21,16 +21,16 @@ impl Shelf {
     }
 }
 
-impl Documents for Shelf {
-    fn is_named(&self, entity: &Entity) -> bool {
+impl DocumentSource for TestDocuments {
+    fn resolves(&self, entity: &Entity) -> bool {
         entity.scope == Scope::Space
     }
 
-    fn load(&mut self, entity: &Entity) -> Result<State, TraverseError> {
+    fn load(&mut self, entity: &Entity) -> Result<DocumentState, TraverseError> {
         self.loads += 1;
         Ok(match self.documents.get(&entity.id) {
-            Some(document) => State { seq: 1, document: Some(Arc::clone(document)) },
-            None => State::default(),
+            Some(document) => DocumentState { seq: 1, document: Some(Arc::clone(document)) },
+            None => DocumentState::default(),
         })
     }
 }
@@ -39,28 +39,28 @@ fn link(id: &str) -> Value {
     json!({"/": {"link@1": {"id": id, "path": []}}})
 }
 
-fn ids(graph: &Graph, shelf: &Shelf) -> Vec<String> {
-    let exists = |entity: &&Entity| shelf.documents.contains_key(&entity.id);
+fn ids(graph: &Graph, source: &TestDocuments) -> Vec<String> {
+    let exists = |entity: &&Entity| source.documents.contains_key(&entity.id);
     graph.tracked().keys().filter(exists).map(|entity| entity.id.clone()).collect()
 }
 
-fn run(shelf: &mut Shelf, root: &str, path: &[&str], schema: Value) -> Result<Graph, TraverseError> {
+fn run(source: &mut TestDocuments, root: &str, path: &[&str], schema: Value) -> Result<Graph, TraverseError> {
     let mut graph = Graph::default();
     let (root, path) =
         (Entity::new(root, Scope::Space), path.iter().map(|step| (*step).to_owned()).collect());
     let schema = Data::from_plain(schema);
-    graph.add_roots("here", shelf, [(&root, &path, Some(&schema))])?;
+    graph.add_roots("here", source, [(&root, &path, Some(&schema))])?;
     Ok(graph)
 }
 
 fn reached(documents: Value, root: &str, path: &[&str], schema: Value) -> Vec<String> {
-    let mut shelf = Shelf::of(documents);
-    let graph = run(&mut shelf, root, path, schema).unwrap();
-    ids(&graph, &shelf)
+    let mut source = TestDocuments::new(documents);
+    let graph = run(&mut source, root, path, schema).unwrap();
+    ids(&graph, &source)
 }
 
 #[test]
-fn links_are_followed_in_both_forms() {
+fn links_in_both_representations_are_followed() {
     let documents = json!({
         "r": {"value": {"old": link("a"), "new": {"/Link@1": {"id": "b", "path": []}}}},
         "a": {"value": 1}, "b": {"value": 2},
@@ -69,7 +69,7 @@ fn links_are_followed_in_both_forms() {
 }
 
 #[test]
-fn a_link_may_point_into_a_document_or_at_its_own() {
+fn link_into_a_document_or_its_own_is_followed() {
     let documents = json!({
         "r": {"value": {"here": {"/": {"link@1": {"path": ["inner"]}}}, "inner": link("a")}},
         "a": {"value": {"deep": link("b"), "other": link("c")}},
@@ -81,7 +81,7 @@ fn a_link_may_point_into_a_document_or_at_its_own() {
 }
 
 #[test]
-fn links_to_other_spaces_and_to_nothing_are_left() {
+fn links_to_other_spaces_or_missing_documents_are_ignored() {
     let documents = json!({
         "r": {"value": [
             {"/": {"link@1": {"id": "a", "path": [], "space": "there"}}},
@@ -94,7 +94,7 @@ fn links_to_other_spaces_and_to_nothing_are_left() {
 }
 
 #[test]
-fn the_schema_of_a_link_narrows_an_open_query() {
+fn link_schema_restricts_an_unconstrained_query() {
     let narrow = json!({"type": "object", "properties": {"name": {"type": "string"}}});
     let documents = json!({
         "r": {"value": {"/": {"link@1": {"id": "a", "path": [], "schema": narrow}}}},
@@ -107,7 +107,7 @@ fn the_schema_of_a_link_narrows_an_open_query() {
 }
 
 #[test]
-fn a_link_is_gone_through_before_its_target_is_judged_but_not_where_nothing_is_allowed() {
+fn link_is_followed_unless_its_schema_admits_nothing() {
     let documents =
         json!({"r": {"value": {"a": link("a")}}, "a": {"value": {"b": link("b")}}, "b": {"value": 1}});
     let of = |schema: Value| reached(documents.clone(), "r", &[], json!({"properties": {"a": schema}}));
@@ -123,7 +123,7 @@ fn a_link_is_gone_through_before_its_target_is_judged_but_not_where_nothing_is_a
 }
 
 #[test]
-fn metadata_is_followed_whatever_the_schema_and_the_source_is_not() {
+fn metadata_is_followed_and_the_source_is_not() {
     let documents = json!({
         "r": {"value": 1, "pattern": link("p"), "source": {"/": "s"}, "internal": [{"link": link("i")}], "cfc": {"schemaHash": "h"}},
         "p": {"value": link("x"), "result": link("q")},
@@ -133,7 +133,7 @@ fn metadata_is_followed_whatever_the_schema_and_the_source_is_not() {
 }
 
 #[test]
-fn an_item_of_the_wrong_type_ends_its_list() {
+fn item_of_the_wrong_type_ends_its_list() {
     let items = json!({"type": "array", "items": {"type": "object", "properties": {"name": true}}});
     let documents = json!({
         "r": {"value": [link("a"), 5, link("b")]},
@@ -145,48 +145,49 @@ fn an_item_of_the_wrong_type_ends_its_list() {
 }
 
 #[test]
-fn a_changed_document_is_walked_again_without_its_neighbours() {
+fn changed_document_is_walked_without_its_neighbours() {
     let chain: serde_json::Map<String, Value> = (0..1000)
         .map(|number| {
             (format!("{number:04}"), json!({"value": {"next": link(&format!("{:04}", number + 1))}}))
         })
         .collect();
-    let mut shelf = Shelf::of(Value::Object(chain));
-    let mut graph = run(&mut shelf, "0000", &[], json!(true)).unwrap();
-    assert_eq!(ids(&graph, &shelf).len(), 1000);
-    graph.take_new();
-    shelf.loads = 0;
-    shelf.documents.insert("new".to_owned(), Arc::new(Data::from_plain(json!({"value": 1}))));
+    let mut source = TestDocuments::new(Value::Object(chain));
+    let mut graph = run(&mut source, "0000", &[], json!(true)).unwrap();
+    assert_eq!(ids(&graph, &source).len(), 1000);
+    graph.take_added();
+    source.loads = 0;
+    source.documents.insert("new".to_owned(), Arc::new(Data::from_plain(json!({"value": 1}))));
     let changed = json!({"value": {"next": link("0501"), "more": link("new")}});
-    shelf.documents.insert("0500".to_owned(), Arc::new(Data::from_plain(changed)));
-    let found = graph.refresh("here", &mut shelf, [Entity::new("0500", Scope::Space)]).unwrap();
+    source.documents.insert("0500".to_owned(), Arc::new(Data::from_plain(changed)));
+    let found = graph.refresh("here", &mut source, [Entity::new("0500", Scope::Space)]).unwrap();
     assert_eq!(found.iter().map(|entity| entity.id.as_str()).collect::<Vec<_>>(), ["0500", "new"]);
-    assert_eq!(graph.take_new(), [Entity::new("new", Scope::Space)]);
-    assert!(shelf.loads <= 4, "{} loads", shelf.loads);
+    assert_eq!(graph.take_added(), [Entity::new("new", Scope::Space)]);
+    assert!(source.loads <= 4, "{} loads", source.loads);
 }
 
 #[test]
-fn a_target_that_comes_to_be_is_found_by_its_own_change() {
-    let mut shelf = Shelf::of(json!({"r": {"value": link("later")}}));
-    let mut graph = run(&mut shelf, "r", &[], json!(true)).unwrap();
+fn created_link_target_is_found_by_its_own_change() {
+    let mut source = TestDocuments::new(json!({"r": {"value": link("later")}}));
+    let mut graph = run(&mut source, "r", &[], json!(true)).unwrap();
     assert!(graph.tracked().contains_key(&Entity::new("later", Scope::Space)));
-    shelf.documents.insert("later".to_owned(), Arc::new(Data::from_plain(json!({"value": link("r")}))));
-    let found = graph.refresh("here", &mut shelf, [Entity::new("later", Scope::Space)]).unwrap();
+    source.documents.insert("later".to_owned(), Arc::new(Data::from_plain(json!({"value": link("r")}))));
+    let found = graph.refresh("here", &mut source, [Entity::new("later", Scope::Space)]).unwrap();
     assert_eq!(found.len(), 1);
 }
 
 #[test]
-fn a_root_that_nobody_can_have_is_refused_and_a_link_to_one_is_left() {
-    let mut shelf =
-        Shelf::of(json!({"r": {"value": {"/": {"link@1": {"id": "a", "path": [], "scope": "user"}}}}}));
-    assert!(run(&mut shelf, "r", &[], json!(true)).is_ok());
+fn user_scope_without_principal_is_rejected_as_a_root() {
+    let mut source = TestDocuments::new(
+        json!({"r": {"value": {"/": {"link@1": {"id": "a", "path": [], "scope": "user"}}}}}),
+    );
+    assert!(run(&mut source, "r", &[], json!(true)).is_ok());
     let (root, path) = (Entity::new("a", Scope::User), Path::new());
-    let refused = Graph::default().add_roots("here", &mut shelf, [(&root, &path, None)]);
-    assert!(matches!(refused, Err(TraverseError::NoPrincipal("user"))));
+    let result = Graph::default().add_roots("here", &mut source, [(&root, &path, None)]);
+    assert!(matches!(result, Err(TraverseError::PrincipalRequired("user"))));
 }
 
 #[test]
-fn circles_end() {
+fn circular_links_terminate() {
     let documents =
         json!({"a": {"value": link("b")}, "b": {"value": link("a")}, "self": {"value": link("self")}});
     assert_eq!(reached(documents.clone(), "a", &[], json!(true)), ["a", "b"]);
@@ -195,51 +196,52 @@ fn circles_end() {
 }
 
 #[test]
-fn a_link_that_makes_its_own_way_longer_ends_at_the_limit() {
+fn link_that_extends_its_own_path_ends_at_the_limit() {
     let growing = json!({"/": {"link@1": {"path": ["a", "a"]}}});
-    let mut shelf = Shelf::of(json!({"r": {"value": {"a": growing}}}));
-    let graph = run(&mut shelf, "r", &["a"], json!(true)).unwrap();
+    let mut source = TestDocuments::new(json!({"r": {"value": {"a": growing}}}));
+    let graph = run(&mut source, "r", &["a"], json!(true)).unwrap();
     let longest =
         graph.tracked().values().flat_map(|tracked| &tracked.entries).map(|entry| entry.path.len()).max();
     assert_eq!(longest, Some(PATH_STEPS_MAX));
 }
 
 #[test]
-fn more_documents_than_allowed_are_refused() {
-    let (mut graph, mut shelf, path) = (Graph::default(), Shelf::default(), Path::new());
+fn traversal_past_the_document_limit_fails() {
+    let (mut graph, mut source, path) = (Graph::default(), TestDocuments::default(), Path::new());
     let roots: Vec<Entity> =
         (0..=TRACKED_MAX).map(|number| Entity::new(number.to_string(), Scope::Space)).collect();
     let (last, allowed) = roots.split_last().unwrap();
-    graph.add_roots("here", &mut shelf, allowed.iter().map(|root| (root, &path, None))).unwrap();
+    graph.add_roots("here", &mut source, allowed.iter().map(|root| (root, &path, None))).unwrap();
     assert_eq!(graph.tracked().len(), TRACKED_MAX);
-    let refused = graph.add_roots("here", &mut shelf, [(last, &path, None)]);
-    assert!(matches!(refused, Err(TraverseError::TooWide)));
+    let result = graph.add_roots("here", &mut source, [(last, &path, None)]);
+    assert!(matches!(result, Err(TraverseError::TooManyDocuments)));
 }
 
 #[test]
-fn more_ways_into_documents_than_allowed_are_refused() {
-    let (mut graph, mut shelf, root) = (Graph::default(), Shelf::default(), Entity::new("r", Scope::Space));
+fn traversal_past_the_entry_point_limit_fails() {
+    let (mut graph, mut source, root) =
+        (Graph::default(), TestDocuments::default(), Entity::new("r", Scope::Space));
     let paths: Vec<Path> = (0..=ENTRIES_MAX).map(|number| vec![number.to_string()]).collect();
     let (last, allowed) = paths.split_last().unwrap();
-    graph.add_roots("here", &mut shelf, allowed.iter().map(|path| (&root, path, None))).unwrap();
-    let refused = graph.add_roots("here", &mut shelf, [(&root, last, None)]);
-    assert!(matches!(refused, Err(TraverseError::TooWide)));
+    graph.add_roots("here", &mut source, allowed.iter().map(|path| (&root, path, None))).unwrap();
+    let result = graph.add_roots("here", &mut source, [(&root, last, None)]);
+    assert!(matches!(result, Err(TraverseError::TooManyDocuments)));
 }
 
 #[test]
-fn more_work_than_allowed_is_refused() {
+fn traversal_past_the_step_limit_fails() {
     let branches: Vec<Value> = (0..1000)
         .map(|number| json!({"properties": {number.to_string(): true}, "additionalProperties": true}))
         .collect();
     let members: serde_json::Map<String, Value> =
         (0..2000).map(|number| (number.to_string(), json!(1))).collect();
-    let mut shelf = Shelf::of(json!({"r": {"value": members}}));
-    let refused = run(&mut shelf, "r", &[], json!({"anyOf": branches}));
-    assert!(matches!(refused, Err(TraverseError::TooLong)));
+    let mut source = TestDocuments::new(json!({"r": {"value": members}}));
+    let result = run(&mut source, "r", &[], json!({"anyOf": branches}));
+    assert!(matches!(result, Err(TraverseError::TooManySteps)));
 }
 
 #[test]
-fn selected_value_that_is_a_link_is_followed_without_a_schema() {
+fn selected_link_is_followed_without_a_schema() {
     let documents = json!({
         "r": {"value": {"at": link("a"), "below": {"more": link("c")}}},
         "whole": {"value": link("a")},
@@ -248,16 +250,16 @@ fn selected_value_that_is_a_link_is_followed_without_a_schema() {
         "m": {"value": link("c")},
         "c": {"value": 1},
     });
-    // The chain is followed to its end, what is below it and what metadata leads to is not.
+    // The chain is followed to its end, but not what is below it or what its metadata links to.
     let schemas = [Some(Data::Bool(false)), None, Some(Data::from_plain(json!({"not": true})))];
     for schema in &schemas {
         for (root, path) in [("r", vec!["at".to_owned()]), ("whole", vec![])] {
-            let (mut shelf, mut graph) = (Shelf::of(documents.clone()), Graph::default());
+            let (mut source, mut graph) = (TestDocuments::new(documents.clone()), Graph::default());
             let entity = Entity::new(root, Scope::Space);
-            graph.add_roots("here", &mut shelf, [(&entity, &path, schema.as_ref())]).unwrap();
+            graph.add_roots("here", &mut source, [(&entity, &path, schema.as_ref())]).unwrap();
             let mut expected = vec!["a", "b", "m", root];
             expected.sort_unstable();
-            assert_eq!(ids(&graph, &shelf), expected, "{root} {schema:?}");
+            assert_eq!(ids(&graph, &source), expected, "{root} {schema:?}");
         }
     }
     assert_eq!(reached(documents, "r", &["below"], json!(false)), ["r"]);
@@ -265,16 +267,17 @@ fn selected_value_that_is_a_link_is_followed_without_a_schema() {
 
 #[test]
 fn selected_link_is_followed_again_when_its_target_changes() {
-    let mut shelf = Shelf::of(json!({"r": {"value": link("a")}, "a": {"value": 1}, "b": {"value": 2}}));
-    let mut graph = run(&mut shelf, "r", &[], json!(false)).unwrap();
-    assert_eq!(ids(&graph, &shelf), ["a", "r"]);
-    shelf.documents.insert("a".to_owned(), Arc::new(Data::from_plain(json!({"value": link("b")}))));
-    graph.refresh("here", &mut shelf, [Entity::new("a", Scope::Space)]).unwrap();
-    assert_eq!(ids(&graph, &shelf), ["a", "b", "r"]);
+    let mut source =
+        TestDocuments::new(json!({"r": {"value": link("a")}, "a": {"value": 1}, "b": {"value": 2}}));
+    let mut graph = run(&mut source, "r", &[], json!(false)).unwrap();
+    assert_eq!(ids(&graph, &source), ["a", "r"]);
+    source.documents.insert("a".to_owned(), Arc::new(Data::from_plain(json!({"value": link("b")}))));
+    graph.refresh("here", &mut source, [Entity::new("a", Scope::Space)]).unwrap();
+    assert_eq!(ids(&graph, &source), ["a", "b", "r"]);
 }
 
 #[test]
-fn definitions_beside_a_nested_reference_count_before_those_of_the_root() {
+fn nested_definitions_take_precedence_over_root_ones() {
     let documents = json!({
         "r": {"value": {"a": {"x": link("x"), "y": link("y")}, "b": {"x": link("x"), "y": link("y")}}},
         "x": {"value": 1},
@@ -285,7 +288,7 @@ fn definitions_beside_a_nested_reference_count_before_those_of_the_root() {
     let schema = |root: Value| json!({"properties": {"a": nested}, "$defs": root});
     assert_eq!(reached(documents.clone(), "r", &[], schema(json!({}))), ["r", "x"]);
     assert_eq!(reached(documents.clone(), "r", &[], schema(json!({"T": only("y")}))), ["r", "x"]);
-    // Those of the root still hold beside them, and in what they lead to.
+    // Root definitions still apply beside nested ones, and within their own targets.
     let outer = json!({
         "properties": {"a": {"$ref": "#/$defs/U", "$defs": {"T": only("x")}}, "b": {"$ref": "#/$defs/T"}},
         "$defs": {"T": only("y"), "U": {"$ref": "#/$defs/T"}},
@@ -294,7 +297,7 @@ fn definitions_beside_a_nested_reference_count_before_those_of_the_root() {
 }
 
 #[test]
-fn all_of_with_an_open_branch_follows_everything() {
+fn all_of_with_a_true_branch_follows_everything() {
     let documents = json!({
         "r": {"value": {"a": {"deep": link("a")}, "b": link("b")}},
         "a": {"value": 1},

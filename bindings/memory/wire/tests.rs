@@ -1,15 +1,15 @@
-//! What is taken for a message, and how answers look.
+//! Which messages are valid, and the form of responses.
 
 use serde_json::{Value, json};
 
 use super::*;
 
 fn message(value: Value) -> Option<ClientMessage> {
-    read(&Data::from_tagged(value))
+    parse_message(&Data::from_tagged(value))
 }
 
 #[test]
-fn a_hello_has_flags_of_one_of_three_kinds() {
+fn hello_flags_of_all_client_generations_are_parsed() {
     let flags = |flags: Value| match message(json!({"type": "hello", "protocol": "memory", "flags": flags})) {
         Some(ClientMessage::Hello { flags, .. }) => Some(flags),
         Some(ClientMessage::Request(_)) | None => None,
@@ -28,7 +28,7 @@ fn a_hello_has_flags_of_one_of_three_kinds() {
 }
 
 #[test]
-fn a_request_has_all_that_its_kind_needs() {
+fn request_without_a_required_field_is_invalid() {
     let complete = json!({
         "type": "transact", "requestId": "1", "space": "s", "sessionId": "x", "commit": {},
         "query": {"roots": []}, "watches": [], "seenSeq": 1, "session": {},
@@ -58,7 +58,7 @@ fn a_request_has_all_that_its_kind_needs() {
 }
 
 #[test]
-fn as_many_watches_as_allowed_are_taken_and_no_more() {
+fn request_past_the_watch_limit_is_invalid() {
     let watches = |count: usize| {
         message(
             json!({"type": "session.watch.set", "requestId": "1", "space": "s", "sessionId": "x", "watches": vec![json!({}); count]}),
@@ -69,16 +69,16 @@ fn as_many_watches_as_allowed_are_taken_and_no_more() {
 }
 
 #[test]
-fn an_undefined_schema_is_none_at_all() {
+fn undefined_schema_is_absent() {
     let roots =
         json!({"roots": [{"id": "of:x", "selector": {"path": ["a", 0], "schema": {"/Undefined@1": null}}}]});
-    let query = Query::read(&Data::from_tagged(roots)).unwrap();
+    let query = Query::parse(&Data::from_tagged(roots)).unwrap();
     assert_eq!(query.roots[0].schema, None);
     assert_eq!(query.roots[0].path, ["a", "0"]);
 }
 
 #[test]
-fn a_query_that_is_none_is_told_so() {
+fn malformed_query_fails_with_query_error() {
     for wrong in [
         json!({"roots": [{}]}),
         json!({"roots": [{"id": "of:x"}]}),
@@ -86,21 +86,21 @@ fn a_query_that_is_none_is_told_so() {
         json!({"roots": [], "branch": "other"}),
         json!({"roots": [], "atSeq": "1"}),
     ] {
-        assert_eq!(Query::read(&Data::from_plain(wrong)).unwrap_err().name, "QueryError");
+        assert_eq!(Query::parse(&Data::from_plain(wrong)).unwrap_err().name, "QueryError");
     }
 }
 
 #[test]
-fn a_receipt_names_scopes_that_are_not_the_space() {
+fn receipt_names_the_scope_unless_it_is_the_space() {
     let revision = |scope_key: &str, op: &str, data: Option<Data>| Revision {
-        key: super::super::names::Key { id: "of:x".to_owned(), scope_key: scope_key.to_owned() },
+        key: super::super::names::DocumentKey { id: "of:x".to_owned(), scope_key: scope_key.to_owned() },
         op_index: 0,
         op: op.to_owned(),
         data,
     };
     let revisions =
         vec![revision("space", "delete", None), revision("user:a", "patch", Some(Data::List(vec![])))];
-    let receipt = receipt(&Applied { seq: 7, revisions, is_replay: false }).to_plain();
+    let receipt = receipt_data(&CommitReceipt { seq: 7, revisions, is_replay: false }).to_plain();
     assert_eq!(
         receipt["revisions"],
         json!([
@@ -111,7 +111,7 @@ fn a_receipt_names_scopes_that_are_not_the_space() {
 }
 
 #[test]
-fn errors_carry_what_a_client_acts_on() {
+fn error_response_contains_its_detail() {
     let error = WireError::new("ConflictError", "stale").with("retryAfterSeq", 4_u64);
     assert_eq!(
         response("r1", Err(error)).to_plain(),

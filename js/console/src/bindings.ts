@@ -1,4 +1,4 @@
-// The bindings: what they are called, take and give, and a form to try each.
+// The bindings: their names, inputs and outputs, and a form to try each.
 
 import type { Declaration } from 'scomp-client';
 

@@ -37,7 +37,7 @@ export function byId<T extends HTMLElement = HTMLElement>(id: string): T {
   return element as T;
 }
 
-/** Something that happens, and whoever wants to know. */
+/** An event, and its listeners. */
 export class Signal<T> {
   private readonly listeners = new Set<(value: T) => void>();
 

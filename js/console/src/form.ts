@@ -4,7 +4,7 @@ import { h } from './dom.js';
 import { asSchema, resolved, typeText } from './schema.js';
 import type { Schema } from './schema.js';
 
-/** A part of a form. `read` gives its value, `undefined` for one that was left out, or throws what is wrong with it. */
+/** A part of a form. `read` returns its value, `undefined` if it was left out, or throws what is wrong with it. */
 export interface Field {
   element: HTMLElement;
   read(): unknown;

@@ -71,7 +71,7 @@ export class Link {
     }
   }
 
-  /** A page of the server, as whoever is logged in. */
+  /** A page of the server, with the token of the login. */
   get(path: string, token: string | null = tokenKept.get()): Promise<Response> {
     return fetch(path, { headers: token === null ? {} : { Authorization: `Bearer ${token}` } });
   }

@@ -155,7 +155,7 @@ byId('token-form').addEventListener('submit', (event) => {
 
 document.addEventListener('keydown', (event) => {
   if (!event.altKey || event.ctrlKey || event.metaKey) return;
-  // By the place of the key: with Alt some systems give it another character.
+  // By the place of the key: with Alt some systems report another character.
   const [, digit] = /^Digit([1-5])$/.exec(event.code) ?? [];
   if (digit === '1') goToEditor();
   else if (digit !== undefined) tabs.showNumber(Number(digit));

@@ -4,7 +4,7 @@ import { h } from './dom.js';
 import type { Link, Request } from './link.js';
 import { tree } from './tree.js';
 
-/** Cards as they come in; gone when they are answered or when nobody waits any more. */
+/** Cards as they come in; removed when they are answered or no longer needed. */
 export function showRequests(link: Link, place: HTMLElement, onCount: (count: number) => void): void {
   const count = () => onCount(place.childElementCount);
   link.requests.listen((request) => {

@@ -2,7 +2,7 @@
 
 import { h } from './dom.js';
 
-/** Members shown at once; the rest comes on request, so that a large array does not stop the page. */
+/** Members shown at first; the rest comes on request, so that a large array does not stop the page. */
 export const MEMBERS_SHOWN_MAX = 100;
 
 /** Characters of a text or of a preview. */

@@ -21,7 +21,7 @@ const FLAGS = [
 
 export interface Shown {
   page: Page;
-  /** What the page did that its policy forbids, and errors that nobody caught. */
+  /** Violations of the page's policy, and uncaught errors. */
   troubles: string[];
   close(): Promise<void>;
 }
@@ -60,7 +60,7 @@ export async function write(page: Page, code: string): Promise<void> {
   await page.keyboard.insertText(code);
 }
 
-/** Runs code and gives the run on the page once it is over. */
+/** Runs code and returns the run on the page once it is over. */
 export async function run(page: Page, code: string): Promise<string> {
   await write(page, code);
   await page.keyboard.press('Control+Enter');

@@ -69,7 +69,7 @@ test('a frame says in a line what it is about', () => {
   assert.deepEqual(summaryOf('{'), { what: 'not JSON', isError: true });
 });
 
-test('points come from the difference of two looks, and a restart is no negative rate', () => {
+test('points come from the difference of two scrapes, and a restart has no negative rate', () => {
   const look = (ok: number, fast: number, all: number) =>
     parseMetrics(
       [

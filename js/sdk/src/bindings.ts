@@ -16,7 +16,7 @@ export interface CallContext {
 // Inputs come from the wire; a handler says which type its schema promises.
 export type Handler = (input: any, context: CallContext) => unknown;
 
-/** A binding of ours: a handler, or one with what the server tells the scripts about it. */
+/** A binding of the client: a handler, or one with its declaration for scripts. */
 export type Binding = Handler | (Omit<Declaration, 'name'> & { handler: Handler });
 
 export type BindingTable = Record<string, Binding>;

@@ -8,7 +8,7 @@ import { ConnectionError, ScompError, SessionLostError } from './errors.js';
 import type { ConsoleLine } from './errors.js';
 import { Evals } from './evals.js';
 import type { EvalOptions, EvalOutput } from './evals.js';
-import { tell } from './hooks.js';
+import { callHook } from './hooks.js';
 import type { Peer, PeerHandler } from './peer.js';
 import { RECONNECT_DEFAULT, isUnexpected, waitMs } from './reconnect.js';
 import type { ReconnectPolicy } from './reconnect.js';
@@ -20,7 +20,7 @@ import type { AnyFunction } from './values.js';
 /** Calls that wait for a connection. Past it a caller that never looks back would fill the memory: `Busy`. */
 export const CALLS_WAITING_MAX = 10_000;
 
-/** How long a silent connection is left alone before it is asked for a sign of life, and then to give one. */
+/** How long a connection may be idle before a ping is sent, and then how long the answer may take. */
 const HEARTBEAT_MS_DEFAULT = 30_000;
 
 /** What the server asks before a binding runs whose effects need approval. */
@@ -51,7 +51,7 @@ export interface ConnectOptions {
   onState?: (state: ClientState) => void;
   /** Sees every frame, for a view of the wire. */
   onFrame?: (direction: 'in' | 'out', text: string) => void;
-  /** Where there is no global WebSocket. */
+  /** Needed where WebSocket is not a global. */
   WebSocket?: SocketConstructor;
   heartbeatMs?: number;
 }
@@ -63,7 +63,7 @@ export interface CloseOptions {
 
 export type ClientState = 'connected' | 'reconnecting' | 'closed';
 
-/** Connects, shakes hands, and gives a client for the session. `B` is what `scomp-types` generated, if it did. */
+/** Connects, performs the handshake, and returns a client for the session. `B` is the type that `scomp-types` generates. */
 export async function connect<B = UntypedBindings>(url: string, options: ConnectOptions = {}): Promise<Client<B>> {
   const Socket = await socketConstructor(options.WebSocket);
   const client = new Client<B>(url, options, Socket);
@@ -120,12 +120,12 @@ export class Client<B = UntypedBindings> {
     this.attach(...(await Connection.open(this.dial, this.options.session, false)));
   }
 
-  /** Runs code and gives its value. */
+  /** Runs code and returns its value. */
   async eval<T = unknown>(code: string, options: EvalOptions = {}): Promise<T> {
     return (await this.run<T>(code, options)).value;
   }
 
-  /** Runs code and gives its value with what it printed and, if asked for, what it cost. */
+  /** Runs code and returns its value with its console output and, if requested, its statistics. */
   async run<T = unknown>(code: string, options: EvalOptions = {}): Promise<EvalOutput<T>> {
     if (this.isClosing) throw this.closedError();
     return (await this.evals.run(code, options)) as EvalOutput<T>;
@@ -137,7 +137,7 @@ export class Client<B = UntypedBindings> {
     return (await peer.invoke({ binding }, [input])) as T;
   }
 
-  /** Gives up a function that the server sent, before the collector does. */
+  /** Releases a function that the server sent, before the collector does. */
   release(fn: AnyFunction): boolean {
     return this.connection?.peer.imports.release(fn) ?? false;
   }
@@ -220,7 +220,7 @@ export class Client<B = UntypedBindings> {
     const [connection, welcome] = opened;
     if (!welcome.resumed) this.evals.failAll(new SessionLostError());
     this.attach(connection, welcome);
-    tell(this.options.onReconnect, { resumed: welcome.resumed });
+    callHook(this.options.onReconnect, { resumed: welcome.resumed });
   }
 
   /** Dials until it works, the attempts are used up, or the client is closed. */
@@ -266,15 +266,15 @@ export class Client<B = UntypedBindings> {
     return new Promise((resolve, reject) => this.waiting.add({ resolve, reject }));
   }
 
-  /** A peer that vanished without a word leaves a socket that looks alive: ask, and give it up if nothing comes. */
+  /** A peer that vanished leaves a socket that looks alive: pings it, and abandons it if no answer comes. */
   private beat(connection: Connection): () => void {
     const everyMs = this.options.heartbeatMs ?? HEARTBEAT_MS_DEFAULT;
-    let asked = false;
+    let pinged = false;
     const timer = setInterval(() => {
-      if (connection.heard) asked = false;
-      else if (asked) return connection.abandon(1006, 'no sign of life');
+      if (connection.heard) pinged = false;
+      else if (pinged) return connection.abandon(1006, 'ping timed out');
       else {
-        asked = true;
+        pinged = true;
         connection.peer.control('session.info', {}).catch(() => undefined);
       }
       connection.heard = false;
@@ -285,7 +285,7 @@ export class Client<B = UntypedBindings> {
 
   private become(state: ClientState): void {
     this.state = state;
-    tell(this.options.onState, state);
+    callHook(this.options.onState, state);
   }
 
   private lostError({ code, reason }: Ended): ConnectionError {

@@ -1,18 +1,18 @@
 // Opens a connection and shakes hands; then carries texts between the socket and its peer until either ends.
 
 import { ConnectionError, RemoteError, ScompError } from './errors.js';
-import { tell } from './hooks.js';
+import { callHook } from './hooks.js';
 import { Peer } from './peer.js';
 import type { PeerHandler } from './peer.js';
 import { isRecord } from './rpc.js';
 import { subprotocols } from './socket.js';
 import type { SocketConstructor, SocketLike } from './socket.js';
 
-/** How long upgrade and handshake may take together: longer than any network needs, short of a person's patience. */
+/** How long upgrade and handshake may take together: longer than any network needs, short enough for a person to wait. */
 export const OPENING_MS_MAX = 15_000;
 
 /** How long a server has to answer our goodbye. */
-export const FAREWELL_MS_MAX = 2_000;
+export const CLOSE_MS_MAX = 2_000;
 
 /** Proof of a session, to come back to it. It changes at every handshake. */
 export interface Ticket {
@@ -63,7 +63,7 @@ export class Connection {
   readonly ended: Promise<Ended>;
   /** Whether something arrived since this was last set to false. */
   heard = true;
-  /** Whether it ended; whoever holds it may not have been told yet. */
+  /** Whether it ended; `ended` may not have been handled yet. */
   isOver = false;
   private endNow!: (ended: Ended) => void;
 
@@ -72,7 +72,7 @@ export class Connection {
     const socket = new dial.Socket(dial.url, subprotocols(dial.token));
     this.socket = socket;
     this.peer = new Peer((text) => {
-      tell(onFrame, 'out', text);
+      callHook(onFrame, 'out', text);
       socket.send(text);
     }, dial.handlers);
     this.ended = new Promise((resolve) => (this.endNow = resolve));
@@ -80,10 +80,10 @@ export class Connection {
       let trouble = '';
       socket.onopen = () => resolve();
       socket.onmessage = ({ data }: { data: unknown }) => {
-        // What comes after we gave up belongs to nobody: the next connection speaks for the session.
+        // What arrives after the connection was abandoned is dropped: the next connection serves the session.
         if (typeof data !== 'string' || this.isOver) return;
         this.heard = true;
-        tell(onFrame, 'in', data);
+        callHook(onFrame, 'in', data);
         this.peer.onText(data);
       };
       socket.onerror = ({ message }: { message?: string }) => (trouble = message ?? '');
@@ -95,13 +95,13 @@ export class Connection {
     });
   }
 
-  /** Connects and shakes hands. With `anew`, a session that is gone is replaced by a new one. */
+  /** Connects and performs the handshake. With `anew`, a session that is gone is replaced by a new one. */
   static async open(dial: Dial, ticket: Ticket | undefined, anew: boolean): Promise<[Connection, Welcome]> {
     const connection = new Connection(dial);
-    const timer = setTimeout(() => connection.abandon(1006, 'the handshake took too long'), OPENING_MS_MAX);
+    const timer = setTimeout(() => connection.abandon(1006, 'handshake timed out'), OPENING_MS_MAX);
     try {
       await connection.opened;
-      return [connection, await connection.shakeHands(dial.declarations, ticket, anew)];
+      return [connection, await connection.handshake(dial.declarations, ticket, anew)];
     } catch (error) {
       connection.close(false);
       throw error;
@@ -110,7 +110,7 @@ export class Connection {
     }
   }
 
-  private async shakeHands(bindings: Declaration[], ticket: Ticket | undefined, anew: boolean): Promise<Welcome> {
+  private async handshake(bindings: Declaration[], ticket: Ticket | undefined, anew: boolean): Promise<Welcome> {
     const metadata = { client: { name: 'scomp-client', version: '0.1.0' } };
     const session = ticket === undefined ? {} : { session: { id: ticket.id, token: ticket.token } };
     const params = { protocol: '0.1', bindings, metadata, notifications: ['cancel_invoke'], ...session };
@@ -119,23 +119,23 @@ export class Connection {
     } catch (error) {
       const isGone = error instanceof RemoteError && error.kind === 'SessionRefused';
       if (!isGone || ticket === undefined || !anew) throw error;
-      return this.shakeHands(bindings, undefined, false);
+      return this.handshake(bindings, undefined, false);
     }
   }
 
   /** Ends the session if it is to end, then closes; without an answer if none comes. */
   close(endsSession: boolean): void {
-    const timer = setTimeout(() => this.abandon(1000, 'closed'), FAREWELL_MS_MAX);
+    const timer = setTimeout(() => this.abandon(1000, 'closed'), CLOSE_MS_MAX);
     void this.ended.then(() => clearTimeout(timer));
     const leave = () => this.socket.close(1000);
     if (endsSession) this.peer.control('session.close', {}).then(leave, leave);
     else leave();
   }
 
-  /** Gives a connection up that may never say that it is over. */
+  /** Abandons a connection that may never report its end. */
   abandon(code: number, reason: string): void {
     this.socket.close();
-    // Where there is such a thing: a socket that waits for an answer keeps a program of Node alive.
+    // Where it exists: a socket that waits for an answer keeps a Node process alive.
     (this.socket as { terminate?: () => void }).terminate?.();
     this.finish({ code, reason });
   }

@@ -9,7 +9,7 @@ import type { Peer } from './peer.js';
 import { isRecord } from './rpc.js';
 
 /**
- * Evals that are with the server at once; the others wait here. Below the 256 outcomes that a session keeps by key, so
+ * Evals that are with the server at a time; the others wait here. Below the 256 outcomes that a session keeps by key, so
  * that none is forgotten before its answer has arrived, and below the 256 that may queue there.
  */
 export const EVALS_IN_FLIGHT_MAX = 128;
@@ -108,7 +108,7 @@ export class Evals {
     }
   }
 
-  /** Nobody will answer any more. */
+  /** Rejects all evals: no answer will come any more. */
   failAll(reason: Error): void {
     this.peer = undefined;
     for (const entry of this.entries) this.settle(entry, () => entry.reject(reason));
@@ -156,18 +156,18 @@ export class Evals {
     if (entry.isAborted) this.cancel(entry);
   }
 
-  private onAnswer(entry: Entry, peer: Peer, tell: () => void): void {
+  private onAnswer(entry: Entry, peer: Peer, complete: () => void): void {
     if (this.peer !== peer) return;
     this.inFlight -= 1;
-    this.settle(entry, tell);
+    this.settle(entry, complete);
     this.pump();
   }
 
-  private settle(entry: Entry, tell: () => void): void {
+  private settle(entry: Entry, complete: () => void): void {
     this.entries.delete(entry);
     entry.forget();
     try {
-      tell();
+      complete();
     } catch (error) {
       entry.reject(error);
     }
@@ -175,7 +175,7 @@ export class Evals {
 
   private cancel(entry: Entry): void {
     if (this.peer === undefined || entry.id === undefined) return;
-    // Nobody waits for what was ended: the eval's own answer tells.
+    // The result is ignored: the eval's own answer reports the cancellation.
     this.peer.control('session.cancel', { evalId: entry.id }).catch(() => undefined);
   }
 }

@@ -22,7 +22,7 @@ export const INVOKES_IN_FLIGHT_MAX = 512;
 /** Calls of ours that wait here. Past it a caller that never looks back would fill the memory: `Busy`. */
 export const INVOKES_WAITING_MAX = 10_000;
 
-/** Longest message that we send: what servers accept unless told otherwise, and past it they end the connection. */
+/** Longest message that is sent: what servers accept by default. Past it they end the connection. */
 export const MESSAGE_CHARS_MAX = 16 << 20;
 
 /** What runs when the server calls a binding of ours, with the input decoded. */
@@ -149,13 +149,13 @@ export class Peer {
       case 'unreadable':
         if (message.id !== undefined) this.fail(message.id, -32600, 'InvalidRequest', message.reason);
         break;
-      // An answer to a complaint could itself be unreadable: two peers would refuse each other for ever.
+      // An answer to an error without an id could itself be unreadable: two peers would refuse each other for ever.
       case 'complaint':
         break;
     }
   }
 
-  /** The connection is over: everybody who waits hears why. */
+  /** Ends the connection: every waiter is rejected with the reason. */
   end(reason: Error): void {
     this.ended ??= reason;
     for (const waiter of this.waiting.values()) waiter.reject(reason);
@@ -168,7 +168,7 @@ export class Peer {
     return values.decode(wire, (reference) => this.imports.receive(reference));
   }
 
-  /** An answer that nobody waits for, or no longer, is dropped. */
+  /** Takes the waiter of an answer. An answer without one, or whose waiter has given up, is dropped. */
   private settle(id: Id): Waiter | undefined {
     if (typeof id !== 'number') return undefined;
     const waiter = this.waiting.get(id);
@@ -193,7 +193,7 @@ export class Peer {
     let answer: string;
     try {
       const value = await this.run(params, signal);
-      // The server drops the answer, and would never give back the functions in it.
+      // The server drops the answer, and would never release the functions in it.
       if (signal.aborted) return;
       answer = this.exports.sending((name) => {
         const text = rpc.success(id, { value: values.encode(value, name) });

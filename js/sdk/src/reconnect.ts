@@ -5,7 +5,7 @@ export interface ReconnectPolicy {
   initialMs: number;
   /** The longest wait. */
   maxMs: number;
-  /** Attempts before it gives up. */
+  /** Attempts before it stops. */
   attempts: number;
 }
 

@@ -1,4 +1,4 @@
-// Functions as values: those we gave to the server, those we received from it. Both end with the connection.
+// Functions as values: those sent to the server, those received from it. Both end with the connection.
 
 import { ScompError } from './errors.js';
 import type { AnyFunction, WireFunction } from './values.js';
@@ -6,7 +6,7 @@ import type { AnyFunction, WireFunction } from './values.js';
 /** Live references, each way: the protocol's own limit. */
 export const REFERENCES_MAX = 10_000;
 
-/** The functions that we gave. Each sending counts one; the server gives them up by count. */
+/** The functions that were sent. Each sending counts one; the server releases them by count. */
 export class Exports {
   private idsUsed = 0;
   private readonly byId = new Map<string, { fn: AnyFunction; sent: number }>();
@@ -38,7 +38,7 @@ export class Exports {
     return this.byId.size;
   }
 
-  /** The server gives up `count` sendings. More than there were, or an unknown id, is harmless. */
+  /** The server releases `count` sendings. More than there were, or an unknown id, is harmless. */
   release(id: string, count: number): void {
     const entry = this.byId.get(id);
     if (entry === undefined) return;
@@ -66,19 +66,19 @@ export class Exports {
   }
 }
 
-/** One function object of ours, and how often the server sent what it stands for. */
+/** One function object on this side, and how often the server sent its reference. */
 interface Holder {
   readonly id: string;
   received: number;
 }
 
-/** The functions that we received. When the collector drops one, the server hears of it. */
+/** The functions that were received. When the collector drops one, its reference is released. */
 export class Imports {
   private readonly live = new Map<string, { holder: Holder; fn: WeakRef<AnyFunction> }>();
   private readonly holders = new WeakMap<AnyFunction, Holder>();
-  private readonly dropped = new FinalizationRegistry<Holder>((holder) => this.giveUp(holder));
+  private readonly dropped = new FinalizationRegistry<Holder>((holder) => this.drop(holder));
 
-  /** `call` reaches the server; `release` tells it that `count` receipts are given up. */
+  /** `call` calls the server; `onRelease` releases `count` receipts. */
   constructor(
     private readonly call: (id: string, args: unknown[]) => Promise<unknown>,
     private readonly onRelease: (id: string, count: number) => void,
@@ -94,13 +94,13 @@ export class Imports {
     return this.make({ id, received: 1 }, name);
   }
 
-  /** Gives a function up before the collector does; `false` if it is none of ours. */
+  /** Releases a function before the collector does; `false` if it did not come from the server. */
   release(fn: AnyFunction): boolean {
     const holder = this.holders.get(fn);
     if (holder === undefined) return false;
     this.dropped.unregister(holder);
     this.holders.delete(fn);
-    this.giveUp(holder);
+    this.drop(holder);
     return true;
   }
 
@@ -120,7 +120,7 @@ export class Imports {
   }
 
   // A function may have come again between its collection and this call: then another holder has its place.
-  private giveUp(holder: Holder): void {
+  private drop(holder: Holder): void {
     if (this.live.get(holder.id)?.holder === holder) this.live.delete(holder.id);
     this.onRelease(holder.id, holder.received);
   }

@@ -29,7 +29,7 @@ export async function socketConstructor(given: SocketConstructor | undefined): P
     const module = (await import(PACKAGE_FOR_NODE)) as { WebSocket: SocketConstructor };
     return module.WebSocket;
   } catch {
-    throw new ScompError('Closed', 'there is no WebSocket here: pass one as `WebSocket`, install `ws`, or use Node 22');
+    throw new ScompError('Closed', 'WebSocket is not available: pass one as `WebSocket`, install `ws`, or use Node 22');
   }
 }
 

@@ -3,7 +3,7 @@
 import { ScompError } from './errors.js';
 import { isRecord } from './rpc.js';
 
-/** Deepest value that is walked. The server allows 100, and tells; this only keeps the stack of this side safe. */
+/** Deepest value that is walked. The server allows 100, and reports more; this only protects the stack of this side. */
 export const VALUE_DEPTH_MAX = 200;
 
 export type AnyFunction = (...args: never[]) => unknown;
@@ -44,7 +44,7 @@ class Encoder {
       case 'bigint':
         return { $bigint: value.toString() };
       case 'symbol':
-        throw unserializable('a symbol has no form on the wire', path);
+        throw unserializable('a symbol cannot be serialized', path);
       case 'function':
         return this.exportFunction(value as AnyFunction);
       default:
@@ -137,7 +137,7 @@ function plainObject(object: Record<string, unknown>, inner: (value: unknown) =>
 
 function decodeFunction(object: Record<string, unknown>, importFunction: Import): AnyFunction {
   const { $fn, name } = object;
-  if (typeof $fn !== 'string') throw malformed('`$fn` is no string');
+  if (typeof $fn !== 'string') throw malformed('`$fn` must be a string');
   return importFunction(typeof name === 'string' ? { $fn, name } : { $fn });
 }
 
@@ -186,7 +186,7 @@ function decodeError(form: Record<string, unknown>, inner: (value: unknown) => u
   return error;
 }
 
-/** Characters turned at once: `fromCharCode` takes them as arguments, of which an engine has a maximum. */
+/** Characters converted per call: `fromCharCode` takes them as arguments, of which an engine has a maximum. */
 const CHUNK_BYTES_MAX = 0x8000;
 
 export function toBase64(bytes: Uint8Array): string {
@@ -201,7 +201,7 @@ function fromBase64(text: string): Uint8Array {
   try {
     return Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
   } catch {
-    throw malformed('`$bytes` is no base64');
+    throw malformed('`$bytes` is not base64');
   }
 }
 

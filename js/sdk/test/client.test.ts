@@ -30,14 +30,14 @@ async function kindOf(outcome: Promise<unknown>): Promise<string> {
   );
 }
 
-test('an eval gives its value, and its declarations stay', () =>
+test('an eval returns its value, and its declarations persist', () =>
   using({}, async (client) => {
     assert.equal(await client.eval("const o = await getOrder({ id: 'o_001' }); o.total"), 142.5);
     assert.equal(await client.eval('o.id'), 'o_001');
     assert.equal(await client.eval('undefined'), undefined);
   }));
 
-test('run gives the console and what it cost', () =>
+test('run returns console output and statistics', () =>
   using({}, async (client) => {
     const { value, console, stats } = await client.run("console.warn('careful', [1]); 7n", { stats: true });
     assert.equal(value, 7n);
@@ -149,7 +149,7 @@ test('an eval with a key runs once', () =>
     assert.equal(await kindOf(client.eval('0', { key: 'k' })), 'KeyConflict');
   }));
 
-test('a thousand evals at once keep their order and their answers', () =>
+test('a thousand concurrent evals keep their order and their answers', () =>
   using({}, async (client) => {
     const codes = Array.from({ length: 1000 }, (_, index) => `(globalThis.all ??= []).push(${index})`);
     const lengths = await Promise.all(codes.map((code) => client.eval(code)));
@@ -195,7 +195,7 @@ test('a session is left and come back to with its ticket', async () => {
   await assert.rejects(connect(server.url, { session: ticket }), { kind: 'SessionRefused' });
 });
 
-test('after close nothing is sent, and what waited is told', async () => {
+test('after close nothing is sent, and waiters are rejected', async () => {
   const client = await connect(server.url);
   const running = kindOf(client.eval('await forever()'));
   await client.close();
@@ -238,6 +238,6 @@ test('with tokens, the right one comes in and its approvals are asked', async ()
   }
 });
 
-test('nobody there is an error that says where', async () => {
+test('a failed connection is an error with the URL', async () => {
   await assert.rejects(connect('ws://127.0.0.1:9/'), { kind: 'Closed', message: /127\.0\.0\.1:9/ });
 });

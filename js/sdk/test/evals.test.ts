@@ -29,7 +29,7 @@ const keys = () => {
 const codes = (sent: Sent[]) => sent.map(({ params }) => params.code);
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-/** Cuts a connection as a client sees it: everything on it fails, then the client is told. */
+/** Cuts a connection as a client sees it: everything on it fails, then the client is notified. */
 async function cut(evals: Evals, peer: Peer): Promise<void> {
   peer.end(lost());
   await settled();

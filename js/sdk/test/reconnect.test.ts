@@ -83,7 +83,7 @@ test('evals in a storm of cuts each run once, in order', () =>
     assert.deepEqual(await client.eval('log'), indexes);
   }));
 
-test('what is asked while there is no connection waits for it', async () => {
+test('requests without a connection wait for it', async () => {
   const { report, happened } = reported();
   const onState = (state: ClientState) => state === 'reconnecting' && report();
   await behindCutPoint(
@@ -123,7 +123,7 @@ test('calls at the limit wait for the connection, one more is refused', async ()
   );
 });
 
-test('an eval aborted while there is no connection is cancelled when there is one', async () => {
+test('an eval aborted without a connection is cancelled on reconnect', async () => {
   const { report, happened } = reported();
   await behindCutPoint(
     async (client, point) => {
@@ -142,7 +142,7 @@ test('an eval aborted while there is no connection is cancelled when there is on
   );
 });
 
-test('a call that was under way fails, for nobody knows whether it ran; so does a reference', () =>
+test('a call and a reference in flight fail when the connection is lost', () =>
   behindCutPoint(async (client, point) => {
     const fn = await client.eval<() => Promise<number>>('() => 1');
     const lost = client.invoke('forever');

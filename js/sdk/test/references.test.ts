@@ -67,13 +67,13 @@ test('a function can be given up by hand', async () => {
 test('a function of ours that the script dropped is released here', async () => {
   const keep = await client.eval<(fn: unknown) => Promise<void>>('(fn) => { globalThis.kept = fn }');
   let dropped = new WeakRef({});
-  const give = async () => {
+  const send = async () => {
     const mine = () => 5;
     dropped = new WeakRef(mine);
     await keep(mine);
     assert.equal(await client.eval('await kept()'), 5);
   };
-  await give();
+  await send();
   await client.eval('delete globalThis.kept');
   const allocate = 'const garbage = []; for (let i = 0; i < 20000; i++) garbage.push({ i }); 0';
   assert.ok(await collectUntil(async () => (await client.eval(allocate), dropped.deref() === undefined)));

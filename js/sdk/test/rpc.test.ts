@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 
-import { tell } from '../src/hooks.js';
+import { callHook } from '../src/hooks.js';
 import { Peer } from '../src/peer.js';
 import type { PeerHandler } from '../src/peer.js';
 import { INVOKES_QUEUED_MAX, INVOKES_RUNNING_MAX } from '../src/calls.js';
@@ -50,7 +50,7 @@ test('a frame is what it is, or unreadable', () => {
   }
 });
 
-test('answers that nobody waits for are dropped, and a complaint is never answered', async () => {
+test('unexpected answers are dropped, and an error without id is never answered', async () => {
   const { peer, sent, receive } = scripted();
   const { id, answer } = peer.request('eval', {});
   receive({ id: 7, result: {} });
@@ -164,7 +164,7 @@ test('a cancelled call aborts its signal, is not answered, and does not begin if
     started.filter(({ signal }) => signal.aborted).map(({ input }) => input),
     [3],
   );
-  started[3]?.finish(() => 'a function that nobody would give back');
+  started[3]?.finish(() => 'a function that would never be released');
   await settled();
   assert.equal(started.length, INVOKES_RUNNING_MAX);
   assert.deepStrictEqual([sent.length, peer.exports.size], [0, 0]);
@@ -179,7 +179,7 @@ test('calls past the window go out as answers come, in order, and past the limit
   assert.equal(sent.length, INVOKES_IN_FLIGHT_MAX);
   await assert.rejects(invoke(-1), { kind: 'Busy' });
   const info = peer.control('session.info', {});
-  assert.equal(sent.length, INVOKES_IN_FLIGHT_MAX + 1, 'a sign of life does not wait');
+  assert.equal(sent.length, INVOKES_IN_FLIGHT_MAX + 1, 'a ping does not wait');
   for (let next = 0; next < sent.length; next += 1) {
     const { id, params } = sent[next] as { id: number; params: { input: unknown } };
     receive({ id, result: { value: params.input } });
@@ -234,12 +234,12 @@ test('a function keeps its id while it is held, and a value that fails to encode
 
 test('functions at the limit are named, one more is refused', () => {
   const { peer } = scripted();
-  const give = () => peer.exports.sending((exported) => exported(() => 1));
-  for (let i = 0; i < REFERENCES_MAX; i += 1) give();
-  assert.throws(give, { kind: 'TooManyRefs' });
+  const send = () => peer.exports.sending((exported) => exported(() => 1));
+  for (let i = 0; i < REFERENCES_MAX; i += 1) send();
+  assert.throws(send, { kind: 'TooManyRefs' });
 });
 
-test('the end of a connection is told to all who wait, and nothing is sent after it', async () => {
+test('the end of a connection rejects all waiters, and nothing is sent after it', async () => {
   const { peer, sent } = scripted();
   const { answer } = peer.request('eval', {});
   peer.end(new Error('gone'));
@@ -267,7 +267,7 @@ test('a token travels as a subprotocol in base64url', () => {
 test('a hook that throws is reported outside, and the caller goes on', () => {
   const later: (() => void)[] = [];
   const queue = mock.method(globalThis, 'queueMicrotask', (task: () => void) => later.push(task));
-  tell(() => {
+  callHook(() => {
     throw new Error('of the hook');
   });
   queue.mock.restore();

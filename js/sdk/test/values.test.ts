@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { ScompError } from '../src/errors.js';
 import { VALUE_DEPTH_MAX, decode, encode } from '../src/values.js';
 
-const noFunction = () => assert.fail('there is no function in it');
+const noFunction = () => assert.fail('expected no function');
 const wire = (value: unknown) => encode(value, noFunction);
 const back = (form: unknown) => decode(form, noFunction);
 const refusal = (act: () => unknown): ScompError => {

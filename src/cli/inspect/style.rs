@@ -8,7 +8,7 @@ pub(in crate::cli) struct Style {
     coloured: bool,
 }
 
-/// What a text is, and so which colour it gets.
+/// What a text is, which decides its colour.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::cli) enum Paint {
     /// A string.
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_are_used_only_where_they_are_wanted() {
+    fn colours_are_used_only_when_enabled() {
         assert_eq!(Style::plain().paint(Paint::Text, "a"), "a");
         assert_eq!(Style { coloured: true }.paint(Paint::Text, "a"), "\x1b[32ma\x1b[0m");
     }

@@ -1,10 +1,10 @@
-//! The tags of the wire form, read back. What is no well-formed tag is a plain object.
+//! Tagged values of the wire form, decoded. An object with a malformed tag is a plain object.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-/// A value that JSON has no form for.
+/// A value that JSON cannot represent.
 pub(super) enum Tagged<'a> {
     Undefined,
     BigInt(&'a str),
@@ -21,7 +21,7 @@ pub(super) enum Tagged<'a> {
 }
 
 impl<'a> Tagged<'a> {
-    /// What a value stands for, if it is a tag.
+    /// Decodes a value, if it is tagged.
     pub(super) fn of(value: &'a Value) -> Option<Self> {
         let fields = value.as_object()?;
         if fields.contains_key("$fn") {

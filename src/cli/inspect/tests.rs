@@ -8,7 +8,7 @@ fn shown(value: Value) -> String {
 }
 
 #[test]
-fn plain_values_read_as_javascript() {
+fn plain_values_are_printed_as_javascript() {
     for (value, expected) in [
         (json!(null), "null"),
         (json!(142.5), "142.5"),
@@ -26,7 +26,7 @@ fn plain_values_read_as_javascript() {
 }
 
 #[test]
-fn tags_read_as_what_they_stand_for() {
+fn tagged_values_are_printed_as_javascript() {
     for (value, expected) in [
         (json!({"$undefined": true}), "undefined"),
         (json!({"$bigint": "12"}), "12n"),
@@ -46,20 +46,20 @@ fn tags_read_as_what_they_stand_for() {
 }
 
 #[test]
-fn what_only_looks_like_a_tag_is_a_plain_object() {
+fn malformed_tag_is_printed_as_a_plain_object() {
     assert_eq!(shown(json!({"$set": 1})), "{ $set: 1 }");
     assert_eq!(shown(json!({"$bytes": "%"})), "{ $bytes: '%' }");
     assert_eq!(shown(json!({"$bigint": "1", "b": 2})), "{ $bigint: '1', b: 2 }");
 }
 
 #[test]
-fn an_error_shows_its_stack_and_its_cause() {
+fn error_is_printed_with_stack_and_cause() {
     let value = json!({"$error": {"name": "TypeError", "message": "no", "stack": "    at f (a.js:1:2)\n", "cause": 7}});
     assert_eq!(shown(value), "TypeError: no\n    at f (a.js:1:2) { [cause]: 7 }");
 }
 
 #[test]
-fn a_group_that_does_not_fit_a_line_has_one_entry_a_line() {
+fn wide_group_has_one_entry_per_line() {
     let long = "x".repeat(40);
     let text = shown(json!({"a": long, "b": [long], "c": 1}));
     assert_eq!(text, format!("{{\n  a: '{long}',\n  b: [ '{long}' ],\n  c: 1\n}}"));

@@ -1,7 +1,7 @@
 //! Whether a piece of code is complete, or goes on in the next line.
 //!
 //! It looks at brackets, strings, templates, comments and regular expressions only: code that is wrong counts as
-//! complete, so that the server says what is wrong with it.
+//! complete, so that the server reports what is wrong with it.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -37,7 +37,7 @@ enum Open {
 
 /// How a part of the code ended.
 #[derive(PartialEq, Eq)]
-enum Ended {
+enum Ending {
     Closed,
     /// The code ended first.
     Open,
@@ -54,7 +54,7 @@ impl Scanner<'_> {
     fn scan(mut self) -> bool {
         loop {
             if self.open.last() == Some(&Open::Template) {
-                if self.template() == Ended::Open {
+                if self.template() == Ending::Open {
                     return false;
                 }
                 continue;
@@ -72,12 +72,12 @@ impl Scanner<'_> {
                     self.after_operand = char != '}';
                 }
                 '\'' | '"' => {
-                    if self.string(char) == Ended::Open {
+                    if self.string(char) == Ending::Open {
                         return false;
                     }
                 }
                 '/' => {
-                    if self.slash() == Ended::Open {
+                    if self.slash() == Ending::Open {
                         return false;
                     }
                 }
@@ -92,27 +92,27 @@ impl Scanner<'_> {
     }
 
     /// The text of a template up to its end, or to a `${`.
-    fn template(&mut self) -> Ended {
+    fn template(&mut self) -> Ending {
         while let Some(char) = self.chars.next() {
             match char {
                 '\\' => drop(self.chars.next()),
                 '`' => {
                     self.open.pop();
                     self.after_operand = true;
-                    return Ended::Closed;
+                    return Ending::Closed;
                 }
                 '$' if self.chars.next_if_eq(&'{').is_some() => {
                     self.enter(Open::Bracket);
-                    return Ended::Closed;
+                    return Ending::Closed;
                 }
                 _ => {}
             }
         }
-        Ended::Open
+        Ending::Open
     }
 
-    /// A string goes on in the next line only after a backslash; otherwise its line's end is an error to be told.
-    fn string(&mut self, quote: char) -> Ended {
+    /// A string goes on in the next line only after a backslash; otherwise the line ends in a syntax error, which the server reports.
+    fn string(&mut self, quote: char) -> Ending {
         self.after_operand = true;
         while let Some(char) = self.chars.next() {
             match char {
@@ -121,17 +121,17 @@ impl Scanner<'_> {
                     .next()
                     .is_none_or(|escaped| escaped == '\n' && self.chars.peek().is_none()) =>
                 {
-                    return Ended::Open;
+                    return Ending::Open;
                 }
-                '\n' => return Ended::Closed,
-                _ if char == quote => return Ended::Closed,
+                '\n' => return Ending::Closed,
+                _ if char == quote => return Ending::Closed,
                 _ => {}
             }
         }
-        Ended::Closed
+        Ending::Closed
     }
 
-    fn slash(&mut self) -> Ended {
+    fn slash(&mut self) -> Ending {
         if self.chars.next_if_eq(&'/').is_some() {
             while self.chars.next_if(|char| *char != '\n').is_some() {}
         } else if self.chars.next_if_eq(&'*').is_some() {
@@ -141,21 +141,21 @@ impl Scanner<'_> {
         } else {
             self.regular_expression();
         }
-        Ended::Closed
+        Ending::Closed
     }
 
-    fn block_comment(&mut self) -> Ended {
+    fn block_comment(&mut self) -> Ending {
         let mut last = ' ';
         for char in self.chars.by_ref() {
             if last == '*' && char == '/' {
-                return Ended::Closed;
+                return Ending::Closed;
             }
             last = char;
         }
-        Ended::Open
+        Ending::Open
     }
 
-    /// It ends with its line at the latest.
+    /// Skips to its end, which is that of the line at the latest.
     fn regular_expression(&mut self) {
         let mut in_class = false;
         self.after_operand = true;
@@ -189,7 +189,7 @@ mod tests {
     use super::is_complete;
 
     #[test]
-    fn what_is_open_goes_on() {
+    fn open_constructs_are_incomplete() {
         for code in [
             "function f() {",
             "[1,",
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_closed_or_wrong_is_complete() {
+    fn closed_or_invalid_code_is_complete() {
         for code in [
             "",
             "1 + 1",

@@ -20,8 +20,8 @@ const PROMPT: &str = "> ";
 /// Inputs that are remembered: months of use, and still read in an instant.
 const HISTORY_ENTRIES_MAX: usize = 1_000;
 
-/// What came from the keyboard, or from a pipe.
-pub(super) enum Read {
+/// A result of reading the terminal or a pipe.
+pub(super) enum InputEvent {
     Input(String),
     Interrupted,
     End,
@@ -31,12 +31,12 @@ pub(super) enum Read {
 pub(super) enum Editor {
     /// With editing and history.
     Terminal { lines: Box<rustyline::Editor<WholeInput, FileHistory>>, history: Option<PathBuf> },
-    /// From a pipe or a file, where an input that is cut off is still an input: what is wrong with it gets told.
+    /// Reads a pipe or a file. An input that is cut off is still evaluated, so that its error is reported.
     Plain,
 }
 
 impl Editor {
-    /// An editor with the history of earlier times.
+    /// An editor with the history of earlier runs.
     pub(super) fn new() -> Result<Self, Failure> {
         if !io::stdin().is_terminal() {
             return Ok(Self::Plain);
@@ -50,14 +50,14 @@ impl Editor {
         lines.set_helper(Some(WholeInput));
         let history = history_file();
         if let Some(file) = &history {
-            // The first time there is none.
+            // At the first start there is no history file.
             let _ = lines.load_history(file);
         }
         Ok(Self::Terminal { lines: Box::new(lines), history })
     }
 
-    /// The next input. The editor travels to another thread and back, because reading blocks.
-    pub(super) async fn read(mut self) -> Result<(Self, Read), Failure> {
+    /// Reads the next input. The editor moves to another thread and back, because reading blocks.
+    pub(super) async fn read(mut self) -> Result<(Self, InputEvent), Failure> {
         let reading = tokio::task::spawn_blocking(move || {
             let read = self.read_here();
             (self, read)
@@ -66,17 +66,17 @@ impl Editor {
         Ok((editor, read?))
     }
 
-    fn read_here(&mut self) -> Result<Read, Failure> {
+    fn read_here(&mut self) -> Result<InputEvent, Failure> {
         match self {
             Self::Plain => {
                 let input = read_plain(&mut io::stdin().lock()).map_err(|error| cannot_read(&error))?;
-                Ok(input.map_or(Read::End, Read::Input))
+                Ok(input.map_or(InputEvent::End, InputEvent::Input))
             }
             Self::Terminal { lines, history } => {
                 let read = match lines.readline(PROMPT) {
-                    Ok(input) => Read::Input(input),
-                    Err(ReadlineError::Interrupted) => Read::Interrupted,
-                    Err(ReadlineError::Eof) => Read::End,
+                    Ok(input) => InputEvent::Input(input),
+                    Err(ReadlineError::Interrupted) => InputEvent::Interrupted,
+                    Err(ReadlineError::Eof) => InputEvent::End,
                     Err(error) => return Err(cannot_read(&error)),
                 };
                 if let Some(file) = history {
@@ -88,8 +88,7 @@ impl Editor {
     }
 }
 
-/// Saved after every input, so that it survives whatever ends the program. A history that cannot be saved is no reason
-/// to stop.
+/// Saves the history after every input, so that it survives a crash. A failure to save it is ignored.
 fn save_history(lines: &mut rustyline::Editor<WholeInput, FileHistory>, file: &Path) {
     if let Some(folder) = file.parent() {
         let _ = std::fs::create_dir_all(folder);
@@ -97,7 +96,7 @@ fn save_history(lines: &mut rustyline::Editor<WholeInput, FileHistory>, file: &P
     let _ = lines.save_history(file);
 }
 
-/// As many lines as belong together; `None` at the end.
+/// Reads the lines of one input; `None` at the end.
 fn read_plain(reader: &mut impl BufRead) -> io::Result<Option<String>> {
     let mut input = String::new();
     loop {
@@ -163,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_that_belong_together_are_one_input_and_a_cut_off_one_is_not_lost() {
+    fn plain_reader_joins_lines_of_one_input() {
         let mut reader = io::Cursor::new("f(\n1)\n.load {\n2\n[");
         let mut inputs = Vec::new();
         while let Some(input) = read_plain(&mut reader).unwrap() {
@@ -173,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_history_is_in_the_users_data_folder() {
+    fn history_is_in_the_users_data_folder() {
         let with = |pairs: &'static [(&str, &str)]| {
             data_folder(|name| {
                 pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| PathBuf::from(value))

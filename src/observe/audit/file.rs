@@ -81,7 +81,7 @@ impl Log {
         Ok(())
     }
 
-    /// Brings what was written to the file.
+    /// Flushes the buffer to the file.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.current.as_mut().map_or(Ok(()), |current| current.file.flush())
     }
@@ -135,7 +135,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn dates_are_those_of_the_calendar() {
+    fn times_are_formatted_as_rfc3339() {
         let at = |seconds| rfc3339(SystemTime::UNIX_EPOCH + Duration::from_millis(seconds));
         assert_eq!(at(0), "1970-01-01T00:00:00.000Z");
         assert_eq!(at(951_782_400_000), "2000-02-29T00:00:00.000Z");
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_file_is_set_aside_and_the_oldest_goes() {
+    fn full_file_is_rotated_and_the_oldest_deleted() {
         let folder = std::env::temp_dir().join(format!("scomp-audit-rotate-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("audit.jsonl");

@@ -1,4 +1,4 @@
-//! Refusals of one kind, recorded together: the first right away, those after it once in a while with their number.
+//! Refusals of one kind, recorded together: the first immediately, those after it periodically with their number.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime};
@@ -28,17 +28,17 @@ impl RefusalKind {
 
 /// What was gathered, by kind. Reasons, roles and the principals of tokens come from fixed sets, so the table is small.
 #[derive(Debug, Default)]
-pub(super) struct Refusals(HashMap<RefusalKind, Gathered>);
+pub(super) struct Refusals(HashMap<RefusalKind, RefusalCount>);
 
 #[derive(Debug)]
-struct Gathered {
+struct RefusalCount {
     due: Instant,
     count: u64,
     last: SystemTime,
 }
 
 impl Refusals {
-    /// Takes a refusal in; the record to write now, if it is the first in a while.
+    /// Counts a refusal. Returns the record to write now, if it is the first in a while.
     pub(super) fn take(
         &mut self,
         kind: RefusalKind,
@@ -51,7 +51,7 @@ impl Refusals {
             gathered.last = at;
             return None;
         }
-        self.0.insert(kind.clone(), Gathered { due: now + GATHER_FOR, count: 0, last: at });
+        self.0.insert(kind.clone(), RefusalCount { due: now + GATHER_FOR, count: 0, last: at });
         Some(kind.into_event(count))
     }
 

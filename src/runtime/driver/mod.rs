@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::clock::Clock;
-use super::context_pool::{self, Need};
+use super::context_pool::{self, ContextPurpose};
 use super::engine::{Engine, EngineError};
 use super::guest::SharedSession;
 use super::poll_counter::Pace;
@@ -63,7 +63,7 @@ impl Driver {
     /// A driver of a session, with a context of its own.
     pub(crate) fn new(parts: DriverParts) -> Result<Self, EngineError> {
         let DriverParts { state, limits, memory, account, port, inbox: (inbox_tx, inbox_rx) } = parts;
-        let engine = Rc::new(context_pool::take(&limits, &memory, Need::Another)?);
+        let engine = Rc::new(context_pool::take(&limits, &memory, ContextPurpose::NewSession)?);
         let session = Rc::new(SharedSession {
             machine: RefCell::new(Session::new(state, Arc::clone(&limits))),
             clock: Clock::start(),
@@ -214,7 +214,7 @@ impl Driver {
 
     /// Puts a fresh context in the place of the present one.
     fn replace_context(&mut self) {
-        let made = context_pool::take(&self.limits, &self.memory, Need::Replacement);
+        let made = context_pool::take(&self.limits, &self.memory, ContextPurpose::Replacement);
         let is_made = made.is_ok();
         if let Ok(engine) = made {
             engine.attach(&self.session);

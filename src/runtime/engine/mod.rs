@@ -12,7 +12,7 @@ use std::time::Instant;
 use rquickjs::{Context, Ctx, Function, Object, Promise, Runtime, Value as JsValue};
 
 use super::guest::{self, Guest, SharedSession, kit_function};
-use super::heap::{Heap, Used};
+use super::heap::{Heap, HeapUsage};
 use super::poll_counter::PollCounter;
 use super::prelude;
 use super::stack;
@@ -53,7 +53,7 @@ pub(crate) struct Engine {
     pub(crate) guest: Rc<Guest>,
     context: Context,
     runtime: Runtime,
-    used: Rc<Used>,
+    used: Rc<HeapUsage>,
     pub(crate) poll_counter: Arc<PollCounter>,
 }
 
@@ -61,7 +61,7 @@ impl Engine {
     /// A fresh context. It serves no session until one is [attached](Self::attach).
     pub(crate) fn new(limits: Arc<Limits>, share: Share) -> Result<Self, EngineError> {
         let guest = Guest::new(limits, share.total());
-        let used = Rc::new(Used::new(guest.limits.memory_bytes_max, share));
+        let used = Rc::new(HeapUsage::new(guest.limits.memory_bytes_max, share));
         let heap = Heap::new(Rc::clone(&guest.meter), Rc::clone(&used));
         let runtime = Runtime::new_with_alloc(heap)?;
         runtime.set_max_stack_size(guest.limits.stack_bytes_max);
@@ -147,7 +147,7 @@ impl Engine {
     }
 
     /// The account of its memory.
-    pub(crate) fn used(&self) -> &Used {
+    pub(crate) fn used(&self) -> &HeapUsage {
         &self.used
     }
 

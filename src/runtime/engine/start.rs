@@ -4,8 +4,8 @@ use rquickjs::atom::PredefinedAtom;
 use rquickjs::{Ctx, Function, Object, Value as JsValue};
 use serde_json::Value;
 
-use super::super::script::{Code, Refusal, Script};
-use super::super::source::{self, Prepared};
+use super::super::script::{Code, CompileError, Script};
+use super::super::source::{self, PreparedCode};
 use super::super::thrown::SourceMap;
 use super::super::value::{self, DecodeError};
 use super::Engine;
@@ -95,7 +95,7 @@ impl Engine {
     fn compile<'js>(
         &self,
         ctx: &Ctx<'js>,
-        prepared: Prepared<'_>,
+        prepared: PreparedCode<'_>,
         source: &EvalSource,
         options: &source::Options<'_>,
     ) -> Result<Compiled<'js>, ErrorObject> {
@@ -116,18 +116,18 @@ impl Engine {
     fn try_compile<'js>(
         &self,
         ctx: &Ctx<'js>,
-        prepared: Prepared<'_>,
+        prepared: PreparedCode<'_>,
         name: &str,
     ) -> Result<Compiled<'js>, ErrorObject> {
-        let Prepared { code, positions } = prepared;
+        let PreparedCode { code, positions } = prepared;
         // A word in a string or a comment costs only the promise.
         let awaits = code.contains("await");
         match Script::compile(ctx, &Code { text: &code, name, awaits }) {
             Ok(script) => Ok(Compiled { script, positions, awaits }),
-            Err(Refusal::Nul(_)) => {
+            Err(CompileError::Nul(_)) => {
                 Err(ErrorObject::new(Kind::SyntaxError, "SyntaxError: the code contains a NUL character"))
             }
-            Err(Refusal::Thrown(error)) => {
+            Err(CompileError::Thrown(error)) => {
                 Err(self.failure(ctx, error, &SourceMap { name, positions: &positions }))
             }
         }

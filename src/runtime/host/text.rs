@@ -3,7 +3,7 @@
 //! The prelude keeps the state of a streaming decoder and the byte order mark; here is one stateless conversion.
 //! Strings arrive well-formed (the prelude replaces lone surrogates), and buffers are allocated by QuickJS, so that
 //! they count against the session's memory limit. Bytes come in as base64, which QuickJS makes natively: a slice of
-//! a guest's buffer cannot be had in safe Rust.
+//! a guest's buffer is not available in safe Rust.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use rquickjs::{ArrayBuffer, Ctx, Exception, Result, String as JsString};

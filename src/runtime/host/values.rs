@@ -5,7 +5,7 @@ use rquickjs::{Array, Ctx, Result, Value, promise::PromiseState};
 
 use super::new_list;
 
-/// `host.promiseState(value)`: `["pending" | "fulfilled" | "rejected", value]`, or undefined if it is no promise.
+/// `host.promiseState(value)`: `["pending" | "fulfilled" | "rejected", value]`, or undefined if it is not a promise.
 pub(crate) fn promise_state<'js>(ctx: Ctx<'js>, value: Value<'js>) -> Result<Option<Array<'js>>> {
     let Some(promise) = value.as_promise() else {
         return Ok(None);
@@ -17,7 +17,7 @@ pub(crate) fn promise_state<'js>(ctx: Ctx<'js>, value: Value<'js>) -> Result<Opt
             ("fulfilled", promise.result().transpose()?.unwrap_or(Value::new_undefined(ctx)))
         }
         PromiseState::Rejected => {
-            // The reason is only to be had as a thrown value; it is caught again at once.
+            // The reason is only available as a thrown value; it is caught again immediately.
             let _ = promise.result::<Value<'js>>();
             ("rejected", ctx.catch())
         }
@@ -27,7 +27,7 @@ pub(crate) fn promise_state<'js>(ctx: Ctx<'js>, value: Value<'js>) -> Result<Opt
     Ok(Some(list))
 }
 
-/// `host.proxyTarget(value)`: the target, null if the proxy is revoked, undefined if it is no proxy.
+/// `host.proxyTarget(value)`: the target, null if the proxy is revoked, undefined if it is not a proxy.
 #[allow(unsafe_code)]
 pub(crate) fn proxy_target<'js>(ctx: Ctx<'js>, value: Value<'js>) -> Result<Value<'js>> {
     if !value.is_proxy() {

@@ -141,7 +141,7 @@ fn field<'a>(
     value.into_iter().for_each(|value| eraser.visit_expression(value));
 }
 
-/// Blanks the modifiers before a member's name and gives the offset at which the name ends.
+/// Blanks the modifiers before a member's name. Returns the offset at which the name ends.
 fn name<'a>(eraser: &mut Eraser<'_, 'a>, member: Span, key: &PropertyKey<'a>, computed: bool) -> u32 {
     eraser.visit_property_key(key);
     let key = key.span();

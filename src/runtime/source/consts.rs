@@ -8,12 +8,12 @@ use oxc_span::GetSpan;
 
 use super::declarations::consts;
 use super::edit::Edits;
-use super::parse::Parsed;
+use super::parse::ParsedCode;
 
-/// Global object the engine provides: reads give the global of that name, writes throw a `TypeError`.
+/// Global object the engine provides: reads return the global of that name, writes throw a `TypeError`.
 pub(crate) const READONLY_GUARD: &str = "__readonly";
 
-pub(super) fn guard(parsed: &Parsed, edits: &mut Edits) {
+pub(super) fn guard(parsed: &ParsedCode, edits: &mut Edits) {
     let consts = consts(parsed);
     if consts.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! Code that is a list or an object written out, and nothing else: what a client sends that has data to give to a
+//! Code that is a list or an object written out, and nothing else: what a client sends that passes data to a
 //! session. QuickJS compiles such a literal at many times the price of reading it as JSON, because at each bracket it
 //! first looks ahead to its end for what may follow.
 
@@ -22,12 +22,12 @@ pub(crate) fn json_of(code: &str) -> Option<&str> {
     (is_data && !may_set_prototype(json)).then_some(json)
 }
 
-/// In a literal this key is no key, however it is spelled.
+/// In a literal this key sets the prototype, however it is spelled.
 fn may_set_prototype(json: &str) -> bool {
     json.contains("__proto__") || json.contains("\\u")
 }
 
-/// Both languages take these for white space.
+/// White space in both languages.
 fn trim(text: &str) -> &str {
     text.trim_matches([' ', '\t', '\r', '\n'])
 }
@@ -55,14 +55,14 @@ mod tests {
     }
 
     #[test]
-    fn whatever_else_is_code() {
+    fn other_expressions_are_code() {
         for code in [format!("{}.length", list("")), format!("f({})", list("")), "[1]".to_owned()] {
             assert_eq!(json_of(&code), None, "{code}");
         }
     }
 
     #[test]
-    fn a_prototype_is_left_to_the_engine() {
+    fn literal_with_a_prototype_is_left_to_the_engine() {
         assert_eq!(json_of(&list("{\"__proto__\": []}, ")), None);
         assert_eq!(json_of(&list("{\"\\u005f_proto__\": []}, ")), None);
     }

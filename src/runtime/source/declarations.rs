@@ -12,14 +12,14 @@ use oxc_ast_visit::{Visit, walk};
 use oxc_span::Span;
 
 use super::edit::Edits;
-use super::parse::Parsed;
+use super::parse::ParsedCode;
 use super::{Options, SourceError};
 
 /// Global properties that cannot be redefined, so neither can a lexical declaration take their name.
 const GLOBALS_FIXED: [&str; 3] = ["undefined", "NaN", "Infinity"];
 
 /// The names that the top level declares.
-pub(super) fn names(parsed: &Parsed) -> Vec<String> {
+pub(super) fn names(parsed: &ParsedCode) -> Vec<String> {
     let mut names = Vec::new();
     for statement in &parsed.body.statements {
         match statement {
@@ -40,7 +40,7 @@ pub(super) fn names(parsed: &Parsed) -> Vec<String> {
 }
 
 /// Rewrites the declarations of a code that persists.
-pub(super) fn persist(parsed: &Parsed, options: &Options, edits: &mut Edits) {
+pub(super) fn persist(parsed: &ParsedCode, options: &Options, edits: &mut Edits) {
     for statement in &parsed.body.statements {
         match statement {
             Statement::VariableDeclaration(declaration) if !declaration.declare => {
@@ -53,7 +53,7 @@ pub(super) fn persist(parsed: &Parsed, options: &Options, edits: &mut Edits) {
     }
 }
 
-fn variables_to_var(parsed: &Parsed, declaration: &VariableDeclaration, edits: &mut Edits) {
+fn variables_to_var(parsed: &ParsedCode, declaration: &VariableDeclaration, edits: &mut Edits) {
     let start = declaration.span.start;
     match declaration.kind {
         VariableDeclarationKind::Let => edits.replace(start, start + 3, "var"),
@@ -93,12 +93,12 @@ fn function_to_var(function: &Function, options: &Options, edits: &mut Edits) {
     }
 }
 
-pub(super) fn ends_in_semicolon(parsed: &Parsed, span: Span) -> bool {
+pub(super) fn ends_in_semicolon(parsed: &ParsedCode, span: Span) -> bool {
     parsed.slice(span.start, span.end).ends_with(';')
 }
 
 /// The `const` names of the top level, which the same eval may not assign.
-pub(super) fn consts<'a, 'b>(parsed: &'b Parsed<'a>) -> Vec<&'b BindingIdentifier<'a>> {
+pub(super) fn consts<'a, 'b>(parsed: &'b ParsedCode<'a>) -> Vec<&'b BindingIdentifier<'a>> {
     let mut consts = Vec::new();
     for statement in &parsed.body.statements {
         if let Statement::VariableDeclaration(declaration) = statement
@@ -114,8 +114,8 @@ pub(super) fn consts<'a, 'b>(parsed: &'b Parsed<'a>) -> Vec<&'b BindingIdentifie
 }
 
 /// Refuses what the native declarations would have refused.
-pub(super) fn check(parsed: &Parsed) -> Result<(), SourceError> {
-    let mut declared = Declared { parsed, names: HashMap::new(), error: None };
+pub(super) fn check(parsed: &ParsedCode) -> Result<(), SourceError> {
+    let mut declared = DeclarationCheck { parsed, names: HashMap::new(), error: None };
     for statement in &parsed.body.statements {
         declared.top_level(statement);
     }
@@ -129,13 +129,13 @@ enum Kind {
     Var,
 }
 
-struct Declared<'b, 'a> {
-    parsed: &'b Parsed<'a>,
+struct DeclarationCheck<'b, 'a> {
+    parsed: &'b ParsedCode<'a>,
     names: HashMap<&'a str, Kind>,
     error: Option<SourceError>,
 }
 
-impl<'a> Declared<'_, 'a> {
+impl<'a> DeclarationCheck<'_, 'a> {
     fn top_level(&mut self, statement: &Statement<'a>) {
         match statement {
             Statement::VariableDeclaration(declaration) if declaration.declare => {}
@@ -178,7 +178,7 @@ impl<'a> Declared<'_, 'a> {
 }
 
 /// Collects the `var` names that are hoisted out of nested statements.
-impl<'a> Visit<'a> for Declared<'_, 'a> {
+impl<'a> Visit<'a> for DeclarationCheck<'_, 'a> {
     fn visit_variable_declaration(&mut self, declaration: &VariableDeclaration<'a>) {
         if declaration.kind == VariableDeclarationKind::Var && !declaration.declare {
             walk::walk_variable_declaration(self, declaration);

@@ -13,7 +13,7 @@ use oxc_span::GetSpan;
 
 use super::SourceError;
 use super::edit::Edits;
-use super::parse::Parsed;
+use super::parse::ParsedCode;
 
 /// The enums seen so far at the top level: one declared twice adds to the first.
 #[derive(Default)]
@@ -31,7 +31,7 @@ struct Members {
 impl Enums {
     pub(super) fn rewrite(
         &mut self,
-        parsed: &Parsed,
+        parsed: &ParsedCode,
         declaration: &TSEnumDeclaration,
         top_level: bool,
         edits: &mut Edits,
@@ -69,7 +69,7 @@ impl Enums {
 impl Members {
     fn write(
         &mut self,
-        parsed: &Parsed,
+        parsed: &ParsedCode,
         object: &str,
         key: &str,
         previous: Option<&str>,
@@ -183,6 +183,6 @@ fn quote(text: &str) -> String {
     quoted
 }
 
-fn line_breaks(parsed: &Parsed, start: u32, end: u32) -> String {
+fn line_breaks(parsed: &ParsedCode, start: u32, end: u32) -> String {
     parsed.slice(start, end).chars().filter(|character| *character == '\n').collect()
 }

@@ -1,6 +1,6 @@
 //! An eval whose declarations do not persist: the code becomes the body of an async arrow function, so that its
 //! declarations stay native and local while `this` and sloppy mode stay those of the script. A function has no
-//! completion value, so each statement that gives one writes it to a parameter, which is returned in an array
+//! completion value, so each statement that has one writes it to a parameter, which is returned in an array
 //! (bare, a thenable would be awaited).
 
 use std::collections::HashSet;
@@ -10,16 +10,16 @@ use oxc_span::{GetSpan, Span};
 
 use super::declarations::ends_in_semicolon;
 use super::edit::Edits;
-use super::parse::Parsed;
+use super::parse::ParsedCode;
 
 /// Longest run of digits that is looked at after the stem of the hidden name.
 /// No code has room for that many names, so a longer run cannot be in the way.
 const SUFFIX_DIGITS_MAX: usize = 10;
 
 /// False when the code has a `return` of its own, which the wrapper would make legal.
-pub(super) fn wrap(parsed: &Parsed, edits: &mut Edits) -> bool {
+pub(super) fn wrap(parsed: &ParsedCode, edits: &mut Edits) -> bool {
     let mut wrapper = Wrapper { parsed, edits, value: unused_name(parsed.text), returns: false };
-    let start = u32::try_from(Parsed::BASE).unwrap_or(u32::MAX);
+    let start = u32::try_from(ParsedCode::BASE).unwrap_or(u32::MAX);
     let open = format!("(await (async ({}) => {{", wrapper.value);
     // A hashbang is one at the very start only.
     if parsed.slice(start, parsed.end()).starts_with("//") {
@@ -54,7 +54,7 @@ fn unused_name(text: &str) -> String {
 }
 
 struct Wrapper<'b, 'a> {
-    parsed: &'b Parsed<'a>,
+    parsed: &'b ParsedCode<'a>,
     edits: &'b mut Edits,
     value: String,
     returns: bool,
@@ -72,11 +72,11 @@ impl<'a> Wrapper<'_, 'a> {
             Statement::ExpressionStatement(expression) => self.expression(expression),
             Statement::BlockStatement(block) => self.statements(&block.body),
             Statement::ReturnStatement(_) => self.returns = true,
-            Statement::LabeledStatement(labeled) if gives_undefined(&labeled.body) => {
+            Statement::LabeledStatement(labeled) if has_undefined_value(&labeled.body) => {
                 self.reset(statement.span(), |wrapper| wrapper.inner(innermost(&labeled.body)));
             }
             Statement::LabeledStatement(labeled) => self.statement(&labeled.body),
-            _ if gives_undefined(statement) => {
+            _ if has_undefined_value(statement) => {
                 self.reset(statement.span(), |wrapper| wrapper.inner(statement))
             }
             _ => {}
@@ -91,7 +91,7 @@ impl<'a> Wrapper<'_, 'a> {
         self.edits.insert(span.end, end);
     }
 
-    /// Such a statement gives `undefined` when nothing in it gives a value.
+    /// The value of such a statement is `undefined` unless a statement inside has one.
     fn reset(&mut self, span: Span, inner: impl FnOnce(&mut Self)) {
         self.edits.insert(span.start, format!("{{{} = void 0; ", self.value));
         inner(self);
@@ -140,7 +140,7 @@ fn innermost<'a, 'b>(statement: &'b Statement<'a>) -> &'b Statement<'a> {
     statement
 }
 
-fn gives_undefined(statement: &Statement) -> bool {
+fn has_undefined_value(statement: &Statement) -> bool {
     matches!(
         innermost(statement),
         Statement::IfStatement(_)

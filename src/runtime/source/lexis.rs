@@ -1,4 +1,4 @@
-//! What the tokens of a code look like, as far as `nesting` must tell them apart. Bytes in, lengths out.
+//! What the tokens of a code look like, as far as `nesting` must distinguish them. Bytes in, lengths out.
 
 use super::scan::is_word;
 

@@ -35,7 +35,7 @@ pub(crate) use data::json_of;
 
 use edit::Edits;
 use nesting::Nesting;
-use parse::{Language, Parsed};
+use parse::{Language, ParsedCode};
 
 /// Longest code that is parsed.
 /// The longest frame there is; a longer code can only come from inside the server, and is refused.
@@ -55,7 +55,7 @@ pub(crate) struct Options<'a> {
 
 /// Code for the engine.
 #[derive(Debug)]
-pub(crate) struct Prepared<'a> {
+pub(crate) struct PreparedCode<'a> {
     /// Borrowed when it is the code as sent.
     pub(crate) code: Cow<'a, str>,
     /// From positions in `code` to positions in the code as sent.
@@ -76,9 +76,9 @@ pub(crate) struct SourceError {
 
 impl SourceError {
     /// The offset is one of the wrapped text.
-    fn at(parsed: &Parsed, offset: u32, message: String) -> Self {
-        let code = parsed.text.get(Parsed::BASE..).unwrap_or_default();
-        Self::in_code(code, (offset as usize).saturating_sub(Parsed::BASE), message)
+    fn at(parsed: &ParsedCode, offset: u32, message: String) -> Self {
+        let code = parsed.text.get(ParsedCode::BASE..).unwrap_or_default();
+        Self::in_code(code, (offset as usize).saturating_sub(ParsedCode::BASE), message)
     }
 
     fn in_code(code: &str, offset: usize, message: String) -> Self {
@@ -88,8 +88,8 @@ impl SourceError {
 }
 
 /// Prepares a code before the engine sees it.
-pub(crate) fn prepare<'a>(code: &'a str, options: &Options) -> Result<Prepared<'a>, SourceError> {
-    let unchanged = || Prepared { code: Cow::Borrowed(code), positions: Positions::default() };
+pub(crate) fn prepare<'a>(code: &'a str, options: &Options) -> Result<PreparedCode<'a>, SourceError> {
+    let unchanged = || PreparedCode { code: Cow::Borrowed(code), positions: Positions::default() };
     if scan::declaration_words(code) > DECLARATIONS_MAX {
         return Err(SourceError::in_code(code, 0, "the code has too many declarations".to_owned()));
     }
@@ -106,7 +106,7 @@ pub(crate) fn prepare<'a>(code: &'a str, options: &Options) -> Result<Prepared<'
 
 /// Prepares a code that `prepare` left as it was (`Cow::Borrowed`) and the engine then refused with a `SyntaxError`.
 /// `None`: it is not TypeScript either, and the engine's error stands.
-pub(crate) fn rescue<'a>(code: &'a str, options: &Options) -> Result<Option<Prepared<'a>>, SourceError> {
+pub(crate) fn rescue<'a>(code: &'a str, options: &Options) -> Result<Option<PreparedCode<'a>>, SourceError> {
     Ok(transform(code, options, Scope::All)?.filter(|prepared| matches!(prepared.code, Cow::Owned(_))))
 }
 
@@ -132,7 +132,7 @@ fn transform<'a>(
     code: &'a str,
     options: &Options,
     scope: Scope,
-) -> Result<Option<Prepared<'a>>, SourceError> {
+) -> Result<Option<PreparedCode<'a>>, SourceError> {
     if code.len() > CODE_BYTES_MAX {
         return Err(SourceError::in_code(code, 0, "code is too long".to_owned()));
     }
@@ -157,8 +157,12 @@ fn transform<'a>(
     edit(code, &parsed, options)
 }
 
-fn edit<'a>(code: &'a str, parsed: &Parsed, options: &Options) -> Result<Option<Prepared<'a>>, SourceError> {
-    let mut edits = Edits::new(Parsed::BASE);
+fn edit<'a>(
+    code: &'a str,
+    parsed: &ParsedCode,
+    options: &Options,
+) -> Result<Option<PreparedCode<'a>>, SourceError> {
+    let mut edits = Edits::new(ParsedCode::BASE);
     if parsed.language == Language::TypeScript {
         types::erase(parsed, &mut edits)?;
     }
@@ -172,10 +176,10 @@ fn edit<'a>(code: &'a str, parsed: &Parsed, options: &Options) -> Result<Option<
         declarations::persist(parsed, options, &mut edits);
     }
     if edits.is_empty() {
-        return Ok(Some(Prepared { code: Cow::Borrowed(code), positions: Positions::default() }));
+        return Ok(Some(PreparedCode { code: Cow::Borrowed(code), positions: Positions::default() }));
     }
     let (edited, positions) = edits.apply(code);
-    Ok(Some(Prepared { code: Cow::Owned(edited), positions }))
+    Ok(Some(PreparedCode { code: Cow::Owned(edited), positions }))
 }
 
 /// Whether a code that parses as JavaScript may hold a construct that is refused.
@@ -185,7 +189,7 @@ fn may_be_refused(code: &str) -> bool {
 
 /// Names the construct, if a code does not parse because it has one that only a module or JSX allows.
 fn refuse_module<'a>(arena: &'a Allocator, code: &'a str) -> Option<SourceError> {
-    // Quotes in JSX text are no strings, so only the count of all tokens bounds its nesting.
+    // Quotes in JSX text are not strings, so only the count of all tokens bounds its nesting.
     let readings: &[bool] = if nesting::is_small(code) { &[false, true] } else { &[false] };
     readings.iter().find_map(|jsx| {
         let (message, offset) = refuse::refused(parse::parse_module(arena, code, *jsx)?)?;

@@ -1,9 +1,9 @@
 //! How deep a code is nested, found before it is parsed: the parser and the walks over its tree are recursive, and
-//! a code must not be able to overflow the stack. One pass over the tokens, no recursion, gives an upper bound of
+//! a code must not be able to overflow the stack. One pass over the tokens, no recursion, computes an upper bound of
 //! the stack a parse takes: every open bracket counts, and so does every token since the statement or list item
 //! around it began (`!!!!a`, `a.b.c.d`, `x=>y=>z` and `else if` all nest one level a token or two).
 //! Telling a regular expression from a division is the one thing tokens alone cannot always do; where it matters,
-//! the pass gives up the exact bound and counts every token of the code.
+//! the pass abandons the exact bound and counts every token of the code.
 
 use super::lexis::leading_word;
 use super::tokens::{Outcome, scan};
@@ -23,7 +23,7 @@ pub(super) const PARSE_STACK_BYTES_MAX: usize = 1 << 20;
 pub(super) enum Nesting {
     /// It can be parsed.
     Bounded,
-    /// A bracket or a literal has no end: it is no program, and the engine says so best.
+    /// A bracket or a literal has no end: it is not a program, and the engine reports it best.
     Broken,
     /// A parse could overflow the stack; the offset is where the bound was passed.
     TooDeep(usize),

@@ -22,7 +22,7 @@ pub(super) enum Language {
 }
 
 /// A code that parsed without an error.
-pub(super) struct Parsed<'a> {
+pub(super) struct ParsedCode<'a> {
     pub(super) language: Language,
     pub(super) program: &'a Program<'a>,
     pub(super) body: &'a FunctionBody<'a>,
@@ -30,7 +30,7 @@ pub(super) struct Parsed<'a> {
     pub(super) text: &'a str,
 }
 
-impl<'a> Parsed<'a> {
+impl<'a> ParsedCode<'a> {
     /// Offset of the code in the wrapped text.
     pub(super) const BASE: usize = PREFIX.len();
 
@@ -45,12 +45,12 @@ impl<'a> Parsed<'a> {
 }
 
 /// As JavaScript if it is that, otherwise as TypeScript.
-pub(super) fn parse<'a>(arena: &'a Allocator, code: &str) -> Option<Parsed<'a>> {
+pub(super) fn parse<'a>(arena: &'a Allocator, code: &str) -> Option<ParsedCode<'a>> {
     let text = wrap(arena, code);
     parse_as(arena, text, Language::JavaScript).or_else(|| parse_as(arena, text, Language::TypeScript))
 }
 
-fn parse_as<'a>(arena: &'a Allocator, text: &'a str, language: Language) -> Option<Parsed<'a>> {
+fn parse_as<'a>(arena: &'a Allocator, text: &'a str, language: Language) -> Option<ParsedCode<'a>> {
     let source_type = match language {
         Language::JavaScript => SourceType::script(),
         Language::TypeScript => SourceType::ts().with_script(true),
@@ -66,7 +66,7 @@ fn parse_as<'a>(arena: &'a Allocator, text: &'a str, language: Language) -> Opti
     let body = function.body.as_deref().filter(|_| function.span.end as usize == text.len())?;
     // The parser takes the modifiers of class members for JavaScript too.
     let modified = language == Language::JavaScript && classes::has_modifiers(text, program);
-    Some(Parsed { language: if modified { Language::TypeScript } else { language }, program, body, text })
+    Some(ParsedCode { language: if modified { Language::TypeScript } else { language }, program, body, text })
 }
 
 /// The code as a module, for constructs that a function body cannot hold; its errors do not matter.

@@ -8,8 +8,8 @@ use oxc_ast::ast::{
 use oxc_ast_visit::{Visit, walk};
 use oxc_span::{GetSpan, Span};
 
-const IMPORT: &str = "static import is not supported: scripts reach the world through bindings";
-const EXPORT: &str = "export is not supported: an eval gives its last value";
+const IMPORT: &str = "static import is not supported: scripts use bindings instead";
+const EXPORT: &str = "export is not supported: an eval returns its last value";
 const NAMESPACE: &str = "namespaces are not supported";
 const DECORATOR: &str = "decorators are not supported";
 const JSX: &str = "JSX is not supported";

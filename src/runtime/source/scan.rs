@@ -1,4 +1,4 @@
-//! A look at the bytes of a code, to tell whether it has to be parsed at all. Most evals declare nothing that
+//! A scan of the bytes of a code, to decide whether it has to be parsed at all. Most evals declare nothing that
 //! must be rewritten, and a parse costs more than the run of `1+1`. A word in a string or a comment costs only
 //! the parse.
 
@@ -70,7 +70,7 @@ pub(crate) fn declaration_words(code: &str) -> usize {
         return 0;
     }
     let words = ["let ", "const ", "var ", "class ", "function "].into_iter();
-    // To find that there is none is much cheaper than to count.
+    // A search that finds none is much cheaper than a count.
     words.filter(|word| code.contains(word)).map(|word| code.matches(word).count()).sum()
 }
 

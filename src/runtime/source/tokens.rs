@@ -21,7 +21,7 @@ pub(super) enum Outcome {
     Fine,
     /// A bracket or a literal has no end, or an end no start.
     Broken,
-    /// A regular expression could not be told from a division, or a comment from code.
+    /// A regular expression could not be distinguished from a division, or a comment from code.
     Unsure,
     /// The bound was passed at that offset.
     Deep(usize),

@@ -1,9 +1,9 @@
 //! White space and comments between the tokens of a text that parsed.
 
-use super::parse::Parsed;
+use super::parse::ParsedCode;
 
 /// Offset of the first character at or after `offset` that is neither white space nor in a comment.
-pub(super) fn skip(parsed: &Parsed, offset: u32) -> u32 {
+pub(super) fn skip(parsed: &ParsedCode, offset: u32) -> u32 {
     let mut offset = offset;
     loop {
         let rest = parsed.text.get(offset as usize..).unwrap_or_default();
@@ -25,12 +25,12 @@ fn is_space(character: char) -> bool {
     character.is_whitespace() || character == '\u{feff}'
 }
 
-pub(super) fn has_line_break(parsed: &Parsed, start: u32, end: u32) -> bool {
+pub(super) fn has_line_break(parsed: &ParsedCode, start: u32, end: u32) -> bool {
     parsed.slice(start, end).contains(['\n', '\r', '\u{2028}', '\u{2029}'])
 }
 
 /// The words that stand between `start` and `end`, each with its offset.
-pub(super) fn words<'a>(parsed: &Parsed<'a>, start: u32, end: u32) -> Vec<(u32, &'a str)> {
+pub(super) fn words<'a>(parsed: &ParsedCode<'a>, start: u32, end: u32) -> Vec<(u32, &'a str)> {
     let mut words = Vec::new();
     let mut offset = skip(parsed, start);
     while offset < end {

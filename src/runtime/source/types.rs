@@ -16,11 +16,11 @@ use oxc_syntax::scope::ScopeFlags;
 
 use super::edit::Edits;
 use super::enums::Enums;
-use super::parse::Parsed;
+use super::parse::ParsedCode;
 use super::{SourceError, classes, trivia};
 
 /// Blanks the types of a code that parsed as TypeScript.
-pub(super) fn erase(parsed: &Parsed, edits: &mut Edits) -> Result<(), SourceError> {
+pub(super) fn erase(parsed: &ParsedCode, edits: &mut Edits) -> Result<(), SourceError> {
     let mut eraser = Eraser { parsed, edits, enums: Enums::default(), error: None };
     for statement in &parsed.body.statements {
         if let Statement::TSEnumDeclaration(declaration) = statement {
@@ -33,7 +33,7 @@ pub(super) fn erase(parsed: &Parsed, edits: &mut Edits) -> Result<(), SourceErro
 }
 
 pub(super) struct Eraser<'b, 'a> {
-    pub(super) parsed: &'b Parsed<'a>,
+    pub(super) parsed: &'b ParsedCode<'a>,
     pub(super) edits: &'b mut Edits,
     enums: Enums,
     error: Option<SourceError>,

@@ -1,6 +1,6 @@
 //! What kind of object a value is, by QuickJS's own class and not by anything a script can change.
 //!
-//! One of the modules with `unsafe`: QuickJS has these questions, rquickjs does not ask them yet.
+//! One of the modules with `unsafe`: QuickJS has these functions, rquickjs does not wrap them yet.
 #![allow(unsafe_code)]
 
 use rquickjs::{Object, Value, qjs};

@@ -16,7 +16,7 @@ use crate::binding::tags;
 use crate::protocol::plain::{FUNCTION_TAG, TAGS};
 use crate::rpc::{ErrorObject, ID_BYTES_MAX, Kind};
 
-/// What is wrong with a value from the peer, and where.
+/// An error in a value from the peer, with its path.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct DecodeError {
@@ -48,7 +48,7 @@ impl DecodeError {
     }
 }
 
-type Decoded<'js> = Result<JsValue<'js>, DecodeError>;
+type DecodeResult<'js> = Result<JsValue<'js>, DecodeError>;
 
 /// Makes the function for a reference.
 pub(crate) type Import<'a, 'js> =
@@ -68,20 +68,20 @@ pub(crate) struct Decoder<'a, 'js> {
 
 impl<'js> Decoder<'_, 'js> {
     /// Builds the value.
-    pub(crate) fn value(&mut self, value: &Value) -> Decoded<'js> {
+    pub(crate) fn value(&mut self, value: &Value) -> DecodeResult<'js> {
         match value {
             Value::Null => Ok(JsValue::new_null(self.ctx.clone())),
             Value::Bool(flag) => Ok(JsValue::new_bool(self.ctx.clone(), *flag)),
             Value::Number(number) => {
                 Ok(JsValue::new_number(self.ctx.clone(), number.as_f64().unwrap_or(f64::NAN)))
             }
-            Value::String(text) => self.made(text.as_str().into_js(self.ctx)),
+            Value::String(text) => self.map_build_error(text.as_str().into_js(self.ctx)),
             Value::Array(items) => self.deeper(|this| this.array(items)),
             Value::Object(fields) => self.deeper(|this| this.object(fields)),
         }
     }
 
-    fn deeper(&mut self, build: impl FnOnce(&mut Self) -> Decoded<'js>) -> Decoded<'js> {
+    fn deeper(&mut self, build: impl FnOnce(&mut Self) -> DecodeResult<'js>) -> DecodeResult<'js> {
         self.depth_left = self
             .depth_left
             .checked_sub(1)
@@ -91,16 +91,16 @@ impl<'js> Decoder<'_, 'js> {
         built
     }
 
-    fn array(&mut self, items: &[Value]) -> Decoded<'js> {
-        let array = self.made(Array::new(self.ctx.clone()))?;
+    fn array(&mut self, items: &[Value]) -> DecodeResult<'js> {
+        let array = self.map_build_error(Array::new(self.ctx.clone()))?;
         for (index, item) in (0_u32..).zip(items) {
             let item = self.value(item).map_err(|error| error.inside(&index.to_string()))?;
-            self.made(define::element(array.as_object(), index, &item))?;
+            self.map_build_error(define::element(array.as_object(), index, &item))?;
         }
         Ok(array.into_object().into_value())
     }
 
-    fn object(&mut self, fields: &Map<String, Value>) -> Decoded<'js> {
+    fn object(&mut self, fields: &Map<String, Value>) -> DecodeResult<'js> {
         if let Some(id) = fields.get(FUNCTION_TAG) {
             return self.function(id, fields);
         }
@@ -113,21 +113,21 @@ impl<'js> Decoder<'_, 'js> {
         }
     }
 
-    fn plain(&mut self, fields: &Map<String, Value>) -> Decoded<'js> {
-        let object = self.made(Object::new(self.ctx.clone()))?;
+    fn plain(&mut self, fields: &Map<String, Value>) -> DecodeResult<'js> {
+        let object = self.map_build_error(Object::new(self.ctx.clone()))?;
         for (key, field) in fields {
             let field = self.value(field).map_err(|error| error.inside(key))?;
-            self.made(define::field(&object, key, &field))?;
+            self.map_build_error(define::field(&object, key, &field))?;
         }
         Ok(object.into_value())
     }
 
-    fn function(&mut self, id: &Value, fields: &Map<String, Value>) -> Decoded<'js> {
+    fn function(&mut self, id: &Value, fields: &Map<String, Value>) -> DecodeResult<'js> {
         let id =
             id.as_str().ok_or_else(|| DecodeError::new("`$fn` must be a string").inside(FUNCTION_TAG))?;
         // It is kept as long as the script has the function, outside of the script's own heap.
         if id.len() > ID_BYTES_MAX {
-            let message = format!("a reference may have {ID_BYTES_MAX} bytes");
+            let message = format!("expected a reference of at most {ID_BYTES_MAX} bytes");
             return Err(DecodeError::new(message).inside(FUNCTION_TAG));
         }
         let name = match fields.get("name") {
@@ -138,7 +138,7 @@ impl<'js> Decoder<'_, 'js> {
         Ok((self.import)(id, name, fields)?.into_value())
     }
 
-    fn tagged(&mut self, tag: &str, payload: &Value) -> Decoded<'js> {
+    fn tagged(&mut self, tag: &str, payload: &Value) -> DecodeResult<'js> {
         match (tag, payload) {
             ("$undefined", Value::Bool(true)) => Ok(JsValue::new_undefined(self.ctx.clone())),
             ("$number", Value::String(text)) => self.number(text),
@@ -153,20 +153,20 @@ impl<'js> Decoder<'_, 'js> {
         }
     }
 
-    fn number(&self, text: &str) -> Decoded<'js> {
+    fn number(&self, text: &str) -> DecodeResult<'js> {
         let number = tags::special_number(text);
         let number = number.ok_or_else(|| DecodeError::new("expected NaN, Infinity, -Infinity or -0"))?;
         Ok(JsValue::new_float(self.ctx.clone(), number))
     }
 
-    fn bigint(&self, text: &str) -> Decoded<'js> {
+    fn bigint(&self, text: &str) -> DecodeResult<'js> {
         if !tags::is_bigint(text) {
             return Err(DecodeError::new("expected a decimal integer of at most 10000 digits"));
         }
         self.kit_call("makeBigInt", (text,))
     }
 
-    fn date(&self, text: &str) -> Decoded<'js> {
+    fn date(&self, text: &str) -> DecodeResult<'js> {
         let malformed = || DecodeError::new("expected a date in ISO form");
         if !tags::is_date(text) {
             return Err(malformed());
@@ -175,12 +175,12 @@ impl<'js> Decoder<'_, 'js> {
         if date.is_undefined() { Err(malformed()) } else { Ok(date) }
     }
 
-    fn bytes(&self, text: &str) -> Decoded<'js> {
+    fn bytes(&self, text: &str) -> DecodeResult<'js> {
         let bytes = BASE64.decode(text).map_err(|error| DecodeError::new(format!("not base64: {error}")))?;
-        Ok(self.made(TypedArray::<u8>::new_copy(self.ctx.clone(), bytes))?.into_value())
+        Ok(self.map_build_error(TypedArray::<u8>::new_copy(self.ctx.clone(), bytes))?.into_value())
     }
 
-    fn map(&mut self, entries: &[Value]) -> Decoded<'js> {
+    fn map(&mut self, entries: &[Value]) -> DecodeResult<'js> {
         let map = self.kit_call("makeMap", ())?;
         for (index, entry) in entries.iter().enumerate() {
             let pair = || DecodeError::new("expected a pair of key and value").inside(&index.to_string());
@@ -197,7 +197,7 @@ impl<'js> Decoder<'_, 'js> {
         Ok(map)
     }
 
-    fn set(&mut self, members: &[Value]) -> Decoded<'js> {
+    fn set(&mut self, members: &[Value]) -> DecodeResult<'js> {
         let set = self.kit_call("makeSet", ())?;
         for (index, member) in members.iter().enumerate() {
             let member = self.value(member).map_err(|error| error.inside(&index.to_string()))?;
@@ -206,12 +206,12 @@ impl<'js> Decoder<'_, 'js> {
         Ok(set)
     }
 
-    fn error(&mut self, parts: &Map<String, Value>) -> Decoded<'js> {
+    fn error(&mut self, parts: &Map<String, Value>) -> DecodeResult<'js> {
         let cause = parts.get("cause").map(|cause| self.value(cause).map_err(|error| error.inside("cause")));
         self.make_error(parts, cause.transpose()?)
     }
 
-    fn make_error(&self, parts: &Map<String, Value>, cause: Option<JsValue<'js>>) -> Decoded<'js> {
+    fn make_error(&self, parts: &Map<String, Value>, cause: Option<JsValue<'js>>) -> DecodeResult<'js> {
         let text = |key: &str| match parts.get(key) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.as_str())),
@@ -222,12 +222,12 @@ impl<'js> Decoder<'_, 'js> {
         self.kit_call("makeError", (name, message, stack, has_cause, cause))
     }
 
-    fn kit_call(&self, name: &str, arguments: impl rquickjs::function::IntoArgs<'js>) -> Decoded<'js> {
+    fn kit_call(&self, name: &str, arguments: impl rquickjs::function::IntoArgs<'js>) -> DecodeResult<'js> {
         kit_call(self.ctx, self.kit, name, arguments)
     }
 
-    fn made<T>(&self, result: rquickjs::Result<T>) -> Result<T, DecodeError> {
-        made(self.ctx, result)
+    fn map_build_error<T>(&self, result: rquickjs::Result<T>) -> Result<T, DecodeError> {
+        map_build_error(self.ctx, result)
     }
 }
 
@@ -236,20 +236,20 @@ fn kit_call<'js>(
     kit: &Kit<'_, 'js>,
     name: &str,
     arguments: impl rquickjs::function::IntoArgs<'js>,
-) -> Decoded<'js> {
-    let function = made(ctx, kit(name))?;
-    made(ctx, function.call(arguments))
+) -> DecodeResult<'js> {
+    let function = map_build_error(ctx, kit(name))?;
+    map_build_error(ctx, function.call(arguments))
 }
 
-/// Building fails only for want of memory, or when the script is stopped meanwhile.
-fn made<T>(ctx: &Ctx<'_>, result: rquickjs::Result<T>) -> Result<T, DecodeError> {
+/// Converts an error of QuickJS. Building a value fails only if memory is short, or if the script is stopped meanwhile.
+fn map_build_error<T>(ctx: &Ctx<'_>, result: rquickjs::Result<T>) -> Result<T, DecodeError> {
     result.map_err(|error| {
         if matches!(error, Error::Exception) {
             ctx.catch();
         }
         DecodeError {
             kind: Some(Kind::MemoryLimit),
-            ..DecodeError::new("no room in the session for this value")
+            ..DecodeError::new("not enough memory in the session for this value")
         }
     })
 }

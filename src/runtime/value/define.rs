@@ -1,7 +1,7 @@
-//! Defining a property of a fresh object, without what a general definition drags along: for every property of every
+//! Defining a property of a fresh object, without the overhead of a general definition: for every property of every
 //! value that comes in, rquickjs would make and drop a getter, a setter and a descriptor that are not there.
 //!
-//! One of the modules with `unsafe`: QuickJS has a short way for this, rquickjs does not take it.
+//! One of the modules with `unsafe`: QuickJS has a function for this that rquickjs does not wrap.
 #![allow(unsafe_code)]
 
 use rquickjs::{Error, Object, Value, qjs};
@@ -9,7 +9,7 @@ use rquickjs::{Error, Object, Value, qjs};
 #[allow(clippy::cast_possible_wrap)]
 const PLAIN: i32 = (qjs::JS_PROP_C_W_E | qjs::JS_PROP_THROW) as i32;
 
-/// Defines `object[key]` as a plain property; no setter and no prototype has a say.
+/// Defines `object[key]` as a plain property; no setter and no prototype is involved.
 pub(crate) fn field(object: &Object<'_>, key: &str, value: &Value<'_>) -> rquickjs::Result<()> {
     let context = object.ctx().as_raw().as_ptr();
     // SAFETY: the context is live and entered, object and value belong to it. The atom is freed by us, and the copy of
@@ -38,7 +38,7 @@ pub(crate) fn element(array: &Object<'_>, index: u32, value: &Value<'_>) -> rqui
     defined(status)
 }
 
-/// An exception is pending after a failure, for whoever asked to catch.
+/// Converts a status. After a failure an exception is pending, for the caller to catch.
 fn defined(status: i32) -> rquickjs::Result<()> {
     if status < 0 { Err(Error::Exception) } else { Ok(()) }
 }

@@ -13,7 +13,7 @@ use rquickjs::{Ctx, Error, Function, Object, String as JsString, Type, Value as 
 use super::Kit;
 use super::class::{Class, string_units};
 use super::form::{Form, quoted_length};
-use super::keys::{Keys, Known, Meaning};
+use super::keys::{CachedKey, KeyCache, KeyMeaning};
 use super::read::{self, Name, Names, Text};
 use crate::limits::Limits;
 
@@ -35,17 +35,17 @@ pub(crate) struct Encoder<'a, 'js, F: Form> {
     /// How many bytes of memory it may still become, where that is more.
     memory_left: usize,
     depth_max: usize,
-    /// The objects that we are inside of.
+    /// The objects around the current value.
     ancestors: Vec<JsValue<'js>>,
-    keys: Keys<'js, F>,
+    keys: KeyCache<'js, F>,
     form: F,
 }
 
-/// Gives a function its reference and its name.
+/// Exports a function. Returns its reference and its name.
 pub(crate) type Export<'a, 'js> = dyn FnMut(Function<'js>) -> Result<(String, String), EncodeError> + 'a;
 
-/// Whether anything was written: `undefined` is not, and each place treats it in its own way.
-type Written = Result<bool, EncodeError>;
+/// Whether anything was written: `undefined` is not, and each caller handles it differently.
+type WriteResult = Result<bool, EncodeError>;
 
 impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
     /// A walk within limits; functions that it comes to are exported.
@@ -63,7 +63,7 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
             memory_left: limits.calls_bytes_max,
             depth_max: limits.value_depth_max,
             ancestors: Vec::new(),
-            keys: Keys::default(),
+            keys: KeyCache::default(),
             form: F::default(),
         }
     }
@@ -76,10 +76,10 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
                 Ok(())
             })?;
         }
-        self.form.whole().ok_or_else(|| EncodeError::unserializable("not a value of the wire"))
+        self.form.whole().ok_or_else(|| EncodeError::unserializable("not a serializable value"))
     }
 
-    fn value(&mut self, value: &JsValue<'js>) -> Written {
+    fn value(&mut self, value: &JsValue<'js>) -> WriteResult {
         let left = self.memory_left.checked_sub(F::NODE_BYTES);
         self.memory_left = left.ok_or_else(|| EncodeError::new(Fault::TooLarge))?;
         match value.type_of() {
@@ -106,11 +106,11 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
                     Ok(())
                 })?;
             }
-            Type::Symbol => return Err(EncodeError::unserializable("a symbol has no form on the wire")),
+            Type::Symbol => return Err(EncodeError::unserializable("a symbol cannot be serialized")),
             _ => {
                 let object = value
                     .as_object()
-                    .ok_or_else(|| EncodeError::unserializable("not a value of the wire"))?;
+                    .ok_or_else(|| EncodeError::unserializable("not a serializable value"))?;
                 return self.object(object);
             }
         }
@@ -171,7 +171,7 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
         self.take(length)
     }
 
-    fn object(&mut self, object: &Object<'js>) -> Written {
+    fn object(&mut self, object: &Object<'js>) -> WriteResult {
         if self.ancestors.len() >= self.depth_max {
             let why = format!("nested deeper than {}", self.depth_max);
             return Err(EncodeError::unserializable(why));
@@ -185,7 +185,7 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
         written
     }
 
-    fn object_inside(&mut self, object: &Object<'js>) -> Written {
+    fn object_inside(&mut self, object: &Object<'js>) -> WriteResult {
         let class = Class::of(object);
         match class {
             Class::Function => self.function(object)?,
@@ -209,8 +209,8 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
         Ok(true)
     }
 
-    /// Arrays and plain objects: what `toJSON` gives, or what they hold.
-    fn structure(&mut self, object: &Object<'js>, class: Class) -> Written {
+    /// Arrays and plain objects: what `toJSON` returns, or what they contain.
+    fn structure(&mut self, object: &Object<'js>, class: Class) -> WriteResult {
         if self.guarded(read::has(object, PredefinedAtom::ToJSON))? {
             let replaced = self.kit_call("toJson", object.as_value().clone())?;
             if let Some(wrapped) = replaced.as_array() {
@@ -280,15 +280,15 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
             // Its colon, and a comma before all but the first.
             self.take(1 + usize::from(count > 0))?;
             count += 1;
-            is_tag |= meaning == Meaning::Tag;
-            is_function |= meaning == Meaning::Function;
+            is_tag |= meaning == KeyMeaning::Tag;
+            is_function |= meaning == KeyMeaning::Function;
         }
         self.form.close_fields(start, is_function || is_tag && count == 1);
         Ok(())
     }
 
-    /// Writes the key of a field; gives its place, and what it could be taken for.
-    fn key(&mut self, names: &Names<'_, 'js>, name: Name<'_>) -> Result<(usize, Meaning), EncodeError> {
+    /// Writes the key of a field. Returns its place, and what it could be mistaken for.
+    fn key(&mut self, names: &Names<'_, 'js>, name: Name<'_>) -> Result<(usize, KeyMeaning), EncodeError> {
         if let Some(known) = self.keys.find(name) {
             let place = self.form.key(&known.key);
             let (bytes, meaning) = (known.bytes, known.meaning);
@@ -298,8 +298,8 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
         let string = self.guarded(names.string(name))?;
         let held = self.guarded(Text::of_value(self.ctx, &string))?;
         let known = match held.get() {
-            Some(text) => Known::<F>::of(text, self.bytes_left),
-            None => Known::of(&self.kit_text("wellFormed", string.clone())?, self.bytes_left),
+            Some(text) => CachedKey::<F>::of(text, self.bytes_left),
+            None => CachedKey::of(&self.kit_text("wellFormed", string.clone())?, self.bytes_left),
         };
         let known = known.ok_or_else(|| EncodeError::new(Fault::TooLarge))?;
         self.take(known.bytes)?;
@@ -308,7 +308,7 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
         Ok((place, meaning))
     }
 
-    /// A name for people.
+    /// The name in an error message.
     fn spelled(&self, names: &Names<'_, 'js>, name: Name<'_>) -> String {
         let Ok(string) = self.guarded(names.string(name)) else { return String::new() };
         let held = self.guarded(Text::of_value(self.ctx, &string));

@@ -24,21 +24,21 @@ pub(crate) trait Form: Default {
     fn bool(&mut self, flag: bool);
     /// An integer that is safe in JavaScript.
     fn integer(&mut self, number: i64);
-    /// Any other finite number; gives its length.
+    /// Any other finite number; returns its length.
     fn float(&mut self, number: f64) -> usize;
-    /// A string; gives its length.
+    /// A string; returns its length.
     fn string(&mut self, text: &str) -> usize;
     /// Items follow.
     fn open_list(&mut self);
     /// No more items.
     fn close_list(&mut self);
-    /// Fields follow; gives the place to name at their end.
+    /// Fields follow; returns the place to pass at their end.
     fn open_fields(&mut self) -> usize;
     /// No more fields. They are put into an `$object` if they would read as a tag.
     fn close_fields(&mut self, place: usize, is_wrapped: bool);
     /// Makes a key.
     fn key_of(name: &str) -> Self::Key;
-    /// The key of a field, before its value; gives the place to name if there is none.
+    /// The key of a field, before its value; returns the place to pass to [`Self::drop_key`].
     fn key(&mut self, key: &Self::Key) -> usize;
     /// The field is left out: its value turned out to be `undefined`.
     fn drop_key(&mut self, place: usize);
@@ -148,7 +148,7 @@ impl Form for Text {
 /// A value in memory.
 #[derive(Default)]
 pub(crate) struct Tree {
-    /// What we are inside of.
+    /// The lists and objects around the current value.
     open: Vec<Open>,
     whole: Option<Value>,
 }
@@ -296,8 +296,8 @@ fn short_escape(byte: u8) -> Option<u8> {
     }
 }
 
-/// What is before the first byte that has to be escaped, that byte, and what is after it. Eight bytes are looked at
-/// at once: most text has nothing to escape.
+/// What is before the first byte that has to be escaped, that byte, and what is after it. Eight bytes are
+/// compared in one step: most text has nothing to escape.
 fn split_at_escape(bytes: &[u8]) -> Option<(&[u8], u8, &[u8])> {
     let (words, _) = bytes.as_chunks::<8>();
     let plain = words.iter().take_while(|word| !any_escape(u64::from_ne_bytes(**word))).count() * 8;
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_say_the_same() {
+    fn text_and_tree_forms_agree() {
         let text = written::<Text>();
         assert_eq!(text.get(), r#"{"a":[-1,",[",null],"b":{"$object":{"$fn":1.5}}}"#);
         assert_eq!(written::<Tree>().to_string(), text.get());

@@ -1,8 +1,8 @@
 //! Reading an object and its strings in place: a large value is all properties, and for each of them rquickjs would
 //! make an atom, a string and a copy of that string, and count its context up and down for each of the three.
 //!
-//! One of the modules with `unsafe`: names and strings are borrowed from QuickJS and given back when dropped. What is
-//! read may run code of the script (a getter, a proxy); an exception is then pending, for whoever asked to catch.
+//! One of the modules with `unsafe`: names and strings are borrowed from QuickJS and freed when dropped. A read
+//! may run code of the script (a getter, a proxy); an exception is then pending, for the caller to catch.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -36,7 +36,7 @@ pub(crate) struct Names<'a, 'js> {
 }
 
 impl<'a, 'js> Names<'a, 'js> {
-    /// Asks the object.
+    /// Reads the names of an object.
     pub(crate) fn of(object: &'a Object<'js>) -> rquickjs::Result<Self> {
         let (mut first, mut count) = (null_mut(), 0);
         let context = object.ctx().as_raw().as_ptr();
@@ -48,7 +48,7 @@ impl<'a, 'js> Names<'a, 'js> {
         if status < 0 { Err(Error::Exception) } else { Ok(Self { object, first, count }) }
     }
 
-    /// One after the other.
+    /// Iterates over the names.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Name<'_>> {
         // SAFETY: QuickJS made a list of that many; of none it makes no list.
         let names = match self.count {
@@ -61,7 +61,7 @@ impl<'a, 'js> Names<'a, 'js> {
     /// The value of the property.
     pub(crate) fn read(&self, name: Name<'_>) -> rquickjs::Result<Value<'js>> {
         let ctx = self.object.ctx();
-        // SAFETY: the object is live, and so is the name while `self` is; the value that is given is ours.
+        // SAFETY: the object is live, and so is the name while `self` is; the caller owns the returned value.
         unsafe {
             let raw = self.object.as_value().as_raw();
             owned(ctx, qjs::JS_GetProperty(ctx.as_raw().as_ptr(), raw, name.0))
@@ -127,7 +127,7 @@ impl<'a, 'js> Text<'a, 'js> {
     /// Of a string that is a value.
     pub(crate) fn of_value(ctx: &'a Ctx<'js>, string: &Value<'js>) -> rquickjs::Result<Self> {
         let mut bytes = 0;
-        // SAFETY: string and context are live and belong together; what is given is ours to give back.
+        // SAFETY: string and context are live and belong together; the result is freed when `self` is dropped.
         let first =
             unsafe { qjs::JS_ToCStringLen2(ctx.as_raw().as_ptr(), &raw mut bytes, string.as_raw(), false) };
         if first.is_null() {
@@ -138,14 +138,14 @@ impl<'a, 'js> Text<'a, 'js> {
 
     /// The text; `None` when a surrogate stands alone in it.
     pub(crate) fn get(&self) -> Option<&str> {
-        // SAFETY: QuickJS gave a text of that length, which lives until it is given back.
+        // SAFETY: QuickJS returned a text of that length, which lives until it is freed.
         str::from_utf8(unsafe { slice::from_raw_parts(self.first, self.bytes) }).ok()
     }
 }
 
 impl Drop for Text<'_, '_> {
     fn drop(&mut self) {
-        // SAFETY: given by QuickJS and given back once.
+        // SAFETY: returned by QuickJS, and freed once.
         unsafe { qjs::JS_FreeCString(self.ctx.as_raw().as_ptr(), self.first.cast()) }
     }
 }
@@ -153,7 +153,7 @@ impl Drop for Text<'_, '_> {
 /// The element at an index.
 pub(crate) fn element<'js>(array: &Object<'js>, index: u32) -> rquickjs::Result<Value<'js>> {
     let ctx = array.ctx();
-    // SAFETY: array and context are live and belong together; the value that is given is ours.
+    // SAFETY: array and context are live and belong together; the caller owns the returned value.
     unsafe { owned(ctx, qjs::JS_GetPropertyUint32(ctx.as_raw().as_ptr(), array.as_value().as_raw(), index)) }
 }
 

@@ -1,4 +1,4 @@
-//! Our limits and messages change no verdict: schemas made at random, held against the validator alone.
+//! Limits and messages change no verdict: random schemas, compared with the validator alone.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! How long a connection waits for its client, with the clock in the hand of the test, and what it refuses.
+//! Timeouts of a connection, under a paused clock, and the messages that it refuses.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ async fn client_without_handshake_is_closed() {
 }
 
 #[tokio::test(start_paused = true, flavor = "local")]
-async fn idle_time_counts_from_the_last_frame() {
+async fn idle_time_is_counted_from_the_last_frame() {
     let timeouts = Timeouts { handshake: None, ping_after: Some(PING_AFTER), idle_max: Some(IDLE_MAX) };
     let mut client = connect(timeouts);
     tokio::time::sleep(PING_AFTER - Duration::from_secs(10)).await;
@@ -84,7 +84,7 @@ async fn idle_time_counts_from_the_last_frame() {
 }
 
 #[tokio::test(start_paused = true, flavor = "local")]
-async fn frame_restarts_the_idle_time() {
+async fn any_frame_restarts_the_idle_timeout() {
     let timeouts = Timeouts { handshake: None, ping_after: Some(PING_AFTER), idle_max: Some(IDLE_MAX) };
     let mut client = connect(timeouts);
     for _ in 0..3 {

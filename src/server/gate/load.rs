@@ -14,7 +14,7 @@ use super::{Gate, KnownToken, LOCAL_PRINCIPAL, sha256};
 use crate::binding::{Policy, PolicyNames, Principal, Roles, UnknownName};
 use crate::quota::Quotas;
 
-/// The one token of a simple set-up, in plain text.
+/// The only token of a simple set-up, in plain text.
 const TOKEN_VARIABLE: &str = "SCOMP_TOKEN";
 
 /// The path of the token file.
@@ -22,34 +22,22 @@ const FILE_VARIABLE: &str = "SCOMP_TOKENS_FILE";
 
 /// Why the tokens cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields are named as in the message")]
 pub enum GateError {
     /// The token file cannot be read.
-    #[error("cannot read the token file {}: {source}", path.display())]
-    Unreadable {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The token file is not what it should be.
-    #[error("the token file {} is wrong: {source}", path.display())]
-    Malformed {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: Box<toml::de::Error>,
-    },
+    #[error("cannot read token file {}: {source}", path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+    /// The token file does not parse.
+    #[error("invalid token file {}: {source}", path.display())]
+    Malformed { path: PathBuf, source: Box<toml::de::Error> },
     /// Entries of tokens are wrong; each line says where and how.
     #[error("{}", .0.join("\n"))]
     Entries(Vec<String>),
-    /// The token file has none, which would let everybody in.
+    /// The token file is empty, which would admit every client.
     #[error("the token file {} has no tokens", path.display())]
-    NoTokens {
-        /// Which.
-        path: PathBuf,
-    },
-    /// The environment gives a token without characters.
-    #[error("{TOKEN_VARIABLE} is empty: give it a token, or unset it")]
+    NoTokens { path: PathBuf },
+    /// The environment variable has an empty token.
+    #[error("{TOKEN_VARIABLE} is empty: set it to a token, or unset it")]
     EmptyToken,
 }
 
@@ -155,7 +143,7 @@ fn check_entries(entries: &mut [TokenSettings], quotas: &Quotas) -> Result<(), G
             continue;
         };
         if hash == empty_hash {
-            // What a script makes of a variable that is not set.
+            // As a shell script hashes a variable that is not set.
             problems.push(format!("{place}: the token of {principal:?}: sha256 is that of an empty token"));
         }
         // Also for one principal: roles and policy of the two entries would be a matter of their order.

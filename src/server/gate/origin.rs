@@ -59,7 +59,7 @@ fn every_host(uri: &Uri, headers: &HeaderMap, accepts: impl Fn(&str) -> bool) ->
     hosts.peek().is_some() && hosts.all(|host| host.is_ok_and(&accepts))
 }
 
-/// `name[:port]` in lower case, with the port that is meant when there is none.
+/// `name[:port]` in lower case; `default_port` if it names no port.
 fn name_and_port(authority: &str, default_port: u16) -> Option<(String, u16)> {
     let has_port =
         authority.rfind(':').filter(|colon| authority.rfind(']').is_none_or(|bracket| bracket < *colon));
@@ -89,12 +89,12 @@ mod tests {
     }
 
     #[test]
-    fn a_program_without_origin_passes() {
+    fn program_without_origin_passes() {
         assert!(is_allowed(&listed(&[]), &Uri::default(), &headers("example:7400", None)));
     }
 
     #[test]
-    fn a_page_of_this_server_passes_and_its_neighbour_on_another_port_does_not() {
+    fn only_a_page_of_the_same_origin_passes() {
         let none = listed(&[]);
         assert!(is_allowed(
             &none,
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn listed_origins_pass_whole_and_exact() {
+    fn listed_origins_pass_only_if_equal() {
         let settings = listed(&["https://app.example"]);
         assert!(is_allowed(&settings, &Uri::default(), &headers("s", Some("https://app.example"))));
         for foreign in ["https://app.example.evil", "http://app.example", "https://app.example:8443"] {

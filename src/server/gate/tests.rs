@@ -26,7 +26,7 @@ fn admitted(gate: &Gate, value: &str) -> Result<String, Refusal> {
 }
 
 #[test]
-fn each_token_stands_for_its_principal() {
+fn token_identifies_its_principal() {
     let gate = gate(&[("ann", "first"), ("bob", "second")]);
     assert!(!gate.is_open());
     assert_eq!(admitted(&gate, "Bearer first"), Ok("ann".to_owned()));
@@ -38,7 +38,7 @@ fn each_token_stands_for_its_principal() {
 }
 
 #[test]
-fn a_browser_offers_its_token_as_a_subprotocol() {
+fn browser_token_is_read_from_the_subprotocol() {
     let gate = gate(&[("ann", "fi/rst?")]);
     let offer = format!("scomp.v0, bearer.{}", BASE64_URL_SAFE_NO_PAD.encode("fi/rst?"));
     let admitted = gate.admit(&Uri::default(), &headers(&[(SEC_WEBSOCKET_PROTOCOL, &offer)]));
@@ -48,7 +48,7 @@ fn a_browser_offers_its_token_as_a_subprotocol() {
 }
 
 #[test]
-fn a_wrong_header_is_not_made_good_by_a_subprotocol() {
+fn wrong_header_is_refused_despite_a_valid_subprotocol() {
     let gate = gate(&[("ann", "first")]);
     let offer = format!("bearer.{}", BASE64_URL_SAFE_NO_PAD.encode("first"));
     let both = headers(&[(AUTHORIZATION, "Bearer other"), (SEC_WEBSOCKET_PROTOCOL, offer.as_str())]);
@@ -56,7 +56,7 @@ fn a_wrong_header_is_not_made_good_by_a_subprotocol() {
 }
 
 #[test]
-fn an_open_gate_answers_to_names_of_this_machine_only() {
+fn open_gate_admits_only_names_of_this_machine() {
     let gate = Gate::open();
     assert!(gate.is_open());
     assert_eq!(gate.admit(&Uri::default(), &headers(&[])).unwrap().name, "anonymous");
@@ -65,22 +65,22 @@ fn an_open_gate_answers_to_names_of_this_machine_only() {
 }
 
 #[test]
-fn peers_that_the_gate_does_not_authenticate_have_no_role() {
+fn unauthenticated_peers_have_no_role() {
     for gate in [Gate::open(), gate(&[("ann", "first")])] {
         assert!(
-            gate.admit_stranger(&Uri::default(), &headers(&[(HOST, "localhost")]), true)
+            gate.admit_unauthenticated(&Uri::default(), &headers(&[(HOST, "localhost")]), true)
                 .unwrap()
                 .roles
                 .is_empty()
         );
-        assert!(gate.stranger().roles.is_empty());
+        assert!(gate.unauthenticated().roles.is_empty());
         assert_eq!(gate.local().roles, Roles::all());
-        assert!(Arc::ptr_eq(&gate.local().account, &gate.stranger().account));
+        assert!(Arc::ptr_eq(&gate.local().account, &gate.unauthenticated().account));
     }
 }
 
 #[test]
-fn a_foreign_page_is_refused_even_with_a_token() {
+fn foreign_page_is_refused_even_with_a_token() {
     let gate = gate(&[("ann", "first")]);
     let page = headers(&[(AUTHORIZATION, "Bearer first"), (ORIGIN, "https://elsewhere.example")]);
     assert_eq!(gate.admit(&Uri::default(), &page).unwrap_err(), Refusal::ForeignOrigin);
@@ -111,7 +111,7 @@ fn one_token_for_two_principals_is_refused() {
 
 #[test]
 fn one_token_in_two_entries_of_a_principal_is_refused() {
-    // Which of the two decides over roles and policy would be a matter of order; the case of the digits is none.
+    // Which of the two sets roles and policy would depend on their order. Hexadecimal digits of either case are equal.
     let first = TokenSettings::of_token("ann", "shared");
     let second = TokenSettings { sha256: first.sha256.to_uppercase(), ..first.clone() };
     assert!(refusal(vec![first, second]).contains("the same token"));
@@ -131,7 +131,7 @@ fn everything_wrong_with_tokens_is_listed() {
 }
 
 #[test]
-fn the_environment_adds_a_token_and_a_file() {
+fn environment_adds_a_token_and_a_file() {
     let path = std::env::temp_dir().join(format!("scomp-tokens-{}.toml", std::process::id()));
     let entry = TokenSettings::of_token("ci", "from-file");
     let text = format!("[[tokens]]\nprincipal = \"ci\"\nsha256 = \"{}\"\n", entry.sha256);
@@ -153,7 +153,7 @@ fn the_environment_adds_a_token_and_a_file() {
 }
 
 #[test]
-fn a_token_file_without_tokens_does_not_open_the_gate() {
+fn token_file_without_tokens_is_refused() {
     let path = std::env::temp_dir().join(format!("scomp-no-tokens-{}.toml", std::process::id()));
     std::fs::write(&path, "# none yet\n").unwrap();
     let auth = AuthSettings { tokens: Vec::new(), file: Some(path.clone()) };
@@ -163,7 +163,7 @@ fn a_token_file_without_tokens_does_not_open_the_gate() {
 }
 
 #[test]
-fn bad_settings_say_what_is_wrong() {
+fn bad_token_hash_is_refused_with_the_reason() {
     let with = |sha256: &str| AuthSettings {
         tokens: vec![TokenSettings { sha256: sha256.to_owned(), ..TokenSettings::of_token("ann", "x") }],
         file: None,
@@ -177,16 +177,16 @@ fn bad_settings_say_what_is_wrong() {
 }
 
 #[test]
-fn package_that_authenticates_itself_is_not_reached_by_foreign_host() {
+fn self_authenticating_package_refuses_foreign_hosts() {
     let foreign = headers(&[(HOST, "evil.example:7400")]);
     assert_eq!(
-        Gate::open().admit_stranger(&Uri::default(), &foreign, true).unwrap_err(),
+        Gate::open().admit_unauthenticated(&Uri::default(), &foreign, true).unwrap_err(),
         Refusal::ForeignHost
     );
-    assert!(Gate::open().admit_stranger(&Uri::default(), &headers(&[]), true).is_ok());
+    assert!(Gate::open().admit_unauthenticated(&Uri::default(), &headers(&[]), true).is_ok());
     // On a public address of its own, and on a server that may be public, other names are right.
-    assert!(Gate::open().admit_stranger(&Uri::default(), &foreign, false).is_ok());
-    assert!(gate(&[("ann", "first")]).admit_stranger(&Uri::default(), &foreign, true).is_ok());
+    assert!(Gate::open().admit_unauthenticated(&Uri::default(), &foreign, false).is_ok());
+    assert!(gate(&[("ann", "first")]).admit_unauthenticated(&Uri::default(), &foreign, true).is_ok());
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn empty_token_is_refused_at_start() {
 }
 
 #[test]
-fn empty_token_that_is_shown_is_no_token() {
+fn empty_token_in_a_request_counts_as_missing() {
     let gate = gate(&[("ann", "first")]);
     let blank = format!("bearer.{}", BASE64_URL_SAFE_NO_PAD.encode(" "));
     for offer in ["bearer.", "scomp.v0, bearer.=", blank.as_str()] {

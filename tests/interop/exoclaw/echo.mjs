@@ -1,9 +1,9 @@
-// The tool of the interop profiles: `echo`, over stdin and stdout.
+// The tool `echo` of the interop profiles, a package over stdin and stdout.
 import { createInterface } from 'node:readline';
 
 const echo = {
   name: 'echo',
-  description: 'Says back what it is told.',
+  description: 'Returns its message.',
   input: { type: 'object', properties: { message: { type: 'string' } }, required: ['message'] },
   output: { type: 'string' },
   effects: ['read'],
@@ -16,8 +16,8 @@ const methods = {
 for await (const line of createInterface({ input: process.stdin })) {
   const { id, method, params } = JSON.parse(line);
   if (id === undefined || method === undefined) continue;
-  const answer = Object.hasOwn(methods, method)
+  const response = Object.hasOwn(methods, method)
     ? { result: methods[method](params) }
-    : { error: { code: -32601, message: `no method ${method}` } };
-  console.log(JSON.stringify({ jsonrpc: '2.0', id, ...answer }));
+    : { error: { code: -32601, message: `unknown method ${method}` } };
+  console.log(JSON.stringify({ jsonrpc: '2.0', id, ...response }));
 }

@@ -1,4 +1,5 @@
-// Serves a method to whoever connects to /holon. While it answers it asks the caller back, on the same connection.
+// Serves a method to every peer that connects to /holon. Before it answers it calls the caller back, on the same
+// connection.
 
 await holon.serve({
   method: "greeter.v1.Greeter/Hello",

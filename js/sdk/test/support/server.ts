@@ -86,7 +86,7 @@ export class CutPoint {
     return this.pairs.size;
   }
 
-  /** Ends every connection at once, both ways, without a close frame. */
+  /** Ends every connection immediately, both ways, without a close frame. */
   cut(): void {
     for (const [near, far] of this.pairs) {
       near.destroy();

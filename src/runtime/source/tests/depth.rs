@@ -129,7 +129,7 @@ fn prepare_on_small_stack(code: String) {
 }
 
 #[test]
-fn what_is_let_through_fits_the_stack() {
+fn accepted_code_fits_the_stack() {
     for shape in SHAPES {
         let levels = levels_accepted(shape);
         assert!((20..LEVELS_MAX - 1).contains(&levels), "{shape:?}: {levels} levels");
@@ -145,7 +145,7 @@ fn deep_jsx_does_not_overflow() {
 }
 
 #[test]
-fn what_is_deeper_is_refused_with_its_place() {
+fn deeper_code_is_refused_with_its_place() {
     for shape in SHAPES {
         let code = code(shape, levels_accepted(shape) + 1);
         let error = prepare(&code, &Options { fresh: true, is_binding: &is_binding }).unwrap_err();
@@ -179,7 +179,7 @@ fn long_flat_code_is_not_deep() {
 
 /// Each of these would take hours if the pass looked at the rest of the code from every token.
 #[test]
-fn the_pass_is_linear() {
+fn nesting_pass_is_linear() {
     for (unit, bounded) in [
         ("\u{a0}", true),
         ("a/'[';", true),
@@ -238,7 +238,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn mixtures_that_are_let_through_fit_the_stack(
+    fn accepted_mixtures_fit_the_stack(
         parts in prop::collection::vec(prop::sample::select(EXPRESSIONS), 1..6),
     ) {
         let mut levels = 1;

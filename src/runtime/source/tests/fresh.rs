@@ -1,4 +1,4 @@
-//! A fresh eval leaves nothing behind and gives the value the script would.
+//! A fresh eval leaves nothing behind and has the value of the plain script.
 
 use super::harness::Session;
 
@@ -57,14 +57,14 @@ const VALUES: &[&str] = &[
 ];
 
 #[test]
-fn the_value_is_that_of_the_script() {
+fn fresh_eval_has_the_value_of_the_script() {
     for code in VALUES {
         assert_eq!(Session::fresh().eval(code), Session::new().run(code), "{code}");
     }
 }
 
 #[test]
-fn nothing_persists() {
+fn fresh_declarations_do_not_persist() {
     let session = Session::fresh();
     session.eval("let a = 1; const b = 1; class C {} var d = 1; function e() {}");
     assert_eq!(
@@ -74,7 +74,7 @@ fn nothing_persists() {
 }
 
 #[test]
-fn a_last_promise_is_given_as_it_is() {
+fn last_promise_is_returned_without_await() {
     assert_eq!(Session::fresh().eval("Promise.resolve(1) instanceof Promise"), "true");
     assert_eq!(Session::fresh().eval("({ then: 5 })"), r#"{"then":5}"#);
     assert_eq!(Session::fresh().eval("let f = { then(done) { done(2) } }; f"), "{}");

@@ -1,4 +1,4 @@
-//! A session in little: a context that keeps its state, the guard the transform relies on, and one binding.
+//! A minimal session: a context that keeps its state, the guard the transform relies on, and one binding.
 
 use rquickjs::context::EvalOptions;
 use rquickjs::{Context, Ctx, Object, Promise, Runtime, Value};
@@ -54,7 +54,7 @@ impl Session {
         Ok(result)
     }
 
-    /// Line and column of the first frame of the stack a code gives as its value, mapped back.
+    /// Line and column of the first frame of the stack that is the value of a code, mapped back.
     pub(super) fn thrown_at(&self, code: &str) -> (u32, u32) {
         let options = Options { fresh: self.fresh, is_binding: &is_binding };
         let rescued = rescue(code, &options).unwrap();

@@ -45,14 +45,14 @@ fn let_without_a_value_resets() {
 }
 
 #[test]
-fn a_declaration_that_throws_leaves_the_name_free() {
+fn declaration_that_throws_leaves_the_name_free() {
     let session = Session::new();
     assert_eq!(session.eval("const a = missing()"), "ReferenceError: missing is not defined");
     assert_eq!(session.eval("const a = 1; a"), "1");
 }
 
 #[test]
-fn the_last_expression_is_the_value() {
+fn last_expression_is_the_value() {
     let session = Session::new();
     for (code, value) in [
         ("const o = await Promise.resolve({ total: 142.5 }); o.total", "142.5"),
@@ -70,7 +70,7 @@ fn the_last_expression_is_the_value() {
 }
 
 #[test]
-fn a_line_after_a_class_is_not_an_argument() {
+fn line_after_a_class_is_not_an_argument() {
     let session = Session::new();
     assert_eq!(session.eval("class A {}\n(1)"), "1");
     assert_eq!(session.eval("class A {}\n[2].length"), "1");
@@ -113,7 +113,7 @@ fn duplicates_in_one_eval_are_refused() {
 }
 
 #[test]
-fn what_may_be_repeated_is_not_refused() {
+fn permitted_redeclarations_are_not_refused() {
     let session = Session::new();
     for code in [
         "let z; var a; var a; 1",
@@ -183,7 +183,7 @@ fn only_the_top_level_const_is_guarded() {
 }
 
 #[test]
-fn a_function_may_take_a_bindings_name() {
+fn function_may_take_a_bindings_name() {
     let session = Session::new();
     assert_eq!(session.eval("function getOrder() { return 1 }\n(2)"), "2");
     assert_eq!(session.eval("shadow()"), "1");

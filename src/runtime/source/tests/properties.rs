@@ -95,7 +95,7 @@ proptest! {
     }
 
     #[test]
-    fn code_is_left_as_sent_only_if_nothing_in_it_is_to_persist(
+    fn code_is_unchanged_only_if_nothing_persists(
         parts in prop::collection::vec(
             prop_oneof![
                 Just("let N = 1;"), Just("const N = 2\n"), Just("class N {}\n"), Just("{ let N = 3; }"),
@@ -114,7 +114,7 @@ proptest! {
             && matches!(rescue(&code, &options), Ok(Some(_)))
         {
             let result = Session::new().run(&code);
-            prop_assert!(result.starts_with("SyntaxError"), "{code} gives {result}");
+            prop_assert!(result.starts_with("SyntaxError"), "{code} evaluates to {result}");
         }
     }
 

@@ -35,7 +35,7 @@ fn unsupported_constructs_are_named() {
 }
 
 #[test]
-fn the_words_alone_are_not_refused() {
+fn keywords_in_other_places_are_not_refused() {
     for code in
         ["const a = 'import x from y'", "const b = await import('x')", "let c = '@dec'", "let namespace = 1"]
     {
@@ -44,7 +44,7 @@ fn the_words_alone_are_not_refused() {
 }
 
 #[test]
-fn duplicates_say_where() {
+fn duplicate_is_refused_with_its_place() {
     let error = refusal("let é = 1;\n/* é */ let é").unwrap();
     assert_eq!((error.line, error.column), (2, 14));
 }
@@ -59,7 +59,7 @@ fn broken_code_is_left_to_the_engine() {
 }
 
 #[test]
-fn string_members_do_not_count_on() {
+fn enum_member_after_a_string_needs_a_value() {
     assert_eq!(refusal("enum E { A = 'x',\n B }").map(|error| (error.line, error.column)), Some((2, 2)));
 }
 
@@ -70,13 +70,13 @@ fn parameter_properties_need_a_plain_super_call() {
 }
 
 #[test]
-fn a_long_enum_name_does_not_multiply() {
+fn enum_with_a_long_name_is_refused_as_too_large() {
     let code = format!("enum {} {{ {} }}", "E".repeat(1 << 16), "A,".repeat(1 << 12));
     assert_eq!(refusal(&code).map(|error| error.message), Some("the enum is too large".to_owned()));
 }
 
 #[test]
-fn code_is_refused_past_its_longest() {
+fn code_past_the_limit_is_refused() {
     let longest = format!("let a{}", " ".repeat(CODE_BYTES_MAX - 5));
     let options = Options { fresh: false, is_binding: &is_binding };
     assert!(prepare(&longest, &options).unwrap().code.starts_with("var a = void 0;"));

@@ -1,7 +1,7 @@
-//! The same from the text of a value, without a tree in between.
+//! Decoding of the text of a value, without a tree in between.
 //!
 //! A tree takes many times the memory of its text, and none of it counts towards the session's limit. Here only the value of
-//! the script is made, in the session's own heap.
+//! the script is built, in the session's own heap.
 //!
 //! The text is known to be JSON: it was cut out of a message that was. What is not known is whether an object is a tag.
 //! That shows at its first key, except for a function, whose `$fn` may come later; then the object is read again.
@@ -12,22 +12,21 @@ use rquickjs::{Array, IntoJs as _, Object, Value as JsValue};
 use serde_json::{Map, Value};
 
 use super::super::define;
-use super::{DecodeError, Decoded, Decoder};
+use super::{DecodeError, DecodeResult, Decoder};
 use crate::protocol::plain::{FUNCTION_TAG, TAGS};
 use crate::protocol::shape::end_of_string;
 
 /// Longest text of a function with its schemas. It becomes a tree, so it is bounded.
 const FUNCTION_BYTES_MAX: usize = 256 << 10;
 
-/// Bytes that may be looked at twice, beside several times the text. A tag inside a tag is looked at once more for each
-/// of them: no value of a megabyte comes near this, and one of sixteen cannot keep a shard busy for seconds.
+/// Bytes that may be read twice, beside several times the text. A tag inside a tag is read again for each of them: no value of a megabyte comes near this, and one of sixteen cannot keep a shard busy for seconds.
 const AGAIN_BYTES_MAX: usize = 128 << 20;
 
 /// A place in the text.
 struct Cursor<'t> {
     text: &'t str,
     at: usize,
-    /// Bytes that may still be looked at twice.
+    /// Bytes that may still be read twice.
     again_left: usize,
 }
 
@@ -48,7 +47,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Steps over a mark and the space around it, if it is next.
+    /// Skips a mark and the space around it, if it is next.
     fn eat(&mut self, mark: u8) -> bool {
         self.skip_space();
         let is_next = self.peek() == Some(mark);
@@ -76,7 +75,7 @@ impl<'t> Cursor<'t> {
         self.at = end;
         if quoted.contains('\\') {
             let unescaped = serde_json::from_str::<String>(quoted);
-            return unescaped.map(Cow::Owned).map_err(|_| DecodeError::new("a string with half a character"));
+            return unescaped.map(Cow::Owned).map_err(|_| DecodeError::new("a string with a lone surrogate"));
         }
         let inside = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
         inside.map(Cow::Borrowed).ok_or_else(|| DecodeError::new("the value is not JSON"))
@@ -92,7 +91,7 @@ impl<'t> Cursor<'t> {
         Ok(word)
     }
 
-    /// Steps over a value and gives its text.
+    /// Skips a value and returns its text.
     fn skip_value(&mut self) -> Result<&'t str, DecodeError> {
         let (start, bytes, mut depth) = (self.at, self.text.as_bytes(), 0_usize);
         loop {
@@ -124,7 +123,7 @@ impl<'t> Cursor<'t> {
 
 impl<'js> Decoder<'_, 'js> {
     /// Builds the value of a JSON text.
-    pub(crate) fn text(&mut self, text: &str) -> Decoded<'js> {
+    pub(crate) fn text(&mut self, text: &str) -> DecodeResult<'js> {
         self.read(&mut Cursor::new(text))
     }
 
@@ -138,11 +137,11 @@ impl<'js> Decoder<'_, 'js> {
         Ok(values)
     }
 
-    fn read(&mut self, cursor: &mut Cursor<'_>) -> Decoded<'js> {
+    fn read(&mut self, cursor: &mut Cursor<'_>) -> DecodeResult<'js> {
         match cursor.peek() {
             Some(b'"') => {
                 let text = cursor.string()?;
-                self.made((*text).into_js(self.ctx))
+                self.map_build_error((*text).into_js(self.ctx))
             }
             Some(b'{') => self.deeper(|this| this.read_object(cursor)),
             Some(b'[') => self.deeper(|this| this.read_array(cursor)),
@@ -159,7 +158,7 @@ impl<'js> Decoder<'_, 'js> {
         }
     }
 
-    /// Reads a list and hands each item over.
+    /// Reads a list and passes on each item.
     fn read_items(
         &mut self,
         cursor: &mut Cursor<'_>,
@@ -179,15 +178,17 @@ impl<'js> Decoder<'_, 'js> {
         cursor.expect(b']')
     }
 
-    fn read_array(&mut self, cursor: &mut Cursor<'_>) -> Decoded<'js> {
-        let array = self.made(Array::new(self.ctx.clone()))?.into_object();
+    fn read_array(&mut self, cursor: &mut Cursor<'_>) -> DecodeResult<'js> {
+        let array = self.map_build_error(Array::new(self.ctx.clone()))?.into_object();
         let list = array.clone();
         let ctx = self.ctx;
-        self.read_items(cursor, |index, item| super::made(ctx, define::element(&list, index, &item)))?;
+        self.read_items(cursor, |index, item| {
+            super::map_build_error(ctx, define::element(&list, index, &item))
+        })?;
         Ok(array.into_value())
     }
 
-    fn read_object(&mut self, cursor: &mut Cursor<'_>) -> Decoded<'js> {
+    fn read_object(&mut self, cursor: &mut Cursor<'_>) -> DecodeResult<'js> {
         let start = cursor.at;
         cursor.expect(b'{')?;
         if let Some(tag) = self.sole_tag(cursor)? {
@@ -226,7 +227,7 @@ impl<'js> Decoder<'_, 'js> {
         cursor: &mut Cursor<'_>,
         may_be_function: bool,
     ) -> Result<Option<Object<'js>>, DecodeError> {
-        let object = self.made(Object::new(self.ctx.clone()))?;
+        let object = self.map_build_error(Object::new(self.ctx.clone()))?;
         cursor.expect(b'{')?;
         if cursor.eat(b'}') {
             return Ok(Some(object));
@@ -238,7 +239,7 @@ impl<'js> Decoder<'_, 'js> {
             }
             cursor.expect(b':')?;
             let field = self.read(cursor).map_err(|error| error.inside(&key))?;
-            self.made(define::field(&object, &key, &field))?;
+            self.map_build_error(define::field(&object, &key, &field))?;
             if !cursor.eat(b',') {
                 break;
             }
@@ -247,17 +248,19 @@ impl<'js> Decoder<'_, 'js> {
         Ok(Some(object))
     }
 
-    fn read_function(&mut self, cursor: &mut Cursor<'_>) -> Decoded<'js> {
+    fn read_function(&mut self, cursor: &mut Cursor<'_>) -> DecodeResult<'js> {
         let text = cursor.skip_value()?;
         if text.len() > FUNCTION_BYTES_MAX {
-            return Err(DecodeError::new(format!("a function may have {FUNCTION_BYTES_MAX} bytes")));
+            return Err(DecodeError::new(format!(
+                "expected a function of at most {FUNCTION_BYTES_MAX} bytes"
+            )));
         }
         let fields = serde_json::from_str::<Map<String, Value>>(text);
         let fields = fields.map_err(|error| DecodeError::new(error.to_string()))?;
         self.function(fields.get(FUNCTION_TAG).unwrap_or(&Value::Null), &fields)
     }
 
-    fn read_tagged(&mut self, tag: &str, cursor: &mut Cursor<'_>) -> Decoded<'js> {
+    fn read_tagged(&mut self, tag: &str, cursor: &mut Cursor<'_>) -> DecodeResult<'js> {
         match (tag, cursor.peek()) {
             ("$map", Some(b'[')) => self.read_map(cursor),
             ("$set", Some(b'[')) => {
@@ -285,7 +288,7 @@ impl<'js> Decoder<'_, 'js> {
         }
     }
 
-    fn read_map(&mut self, cursor: &mut Cursor<'_>) -> Decoded<'js> {
+    fn read_map(&mut self, cursor: &mut Cursor<'_>) -> DecodeResult<'js> {
         let map = self.kit_call("makeMap", ())?;
         cursor.expect(b'[')?;
         if cursor.eat(b']') {
@@ -317,7 +320,7 @@ impl<'js> Decoder<'_, 'js> {
         Ok(map)
     }
 
-    fn read_error(&mut self, cursor: &mut Cursor<'_>) -> Decoded<'js> {
+    fn read_error(&mut self, cursor: &mut Cursor<'_>) -> DecodeResult<'js> {
         let (mut parts, mut cause) = (Map::new(), None);
         cursor.expect(b'{')?;
         let mut has_more = !cursor.eat(b'}');

@@ -1,17 +1,17 @@
-//! What can be wrong with a value that goes out, and where in it.
+//! Why a value cannot be encoded, and where in it.
 
 use crate::protocol::declaration::pointer_to;
 
 /// Why a value has no form on the wire.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// It is no value of the wire, or it is in the way of itself.
+    /// It cannot be serialized, or contains itself.
     Unserializable(String),
     /// It is larger than allowed.
     TooLarge,
     /// No room for one more function.
     TooManyRefs,
-    /// The script was stopped while it was asked.
+    /// The script was stopped during the walk.
     Stopped,
 }
 

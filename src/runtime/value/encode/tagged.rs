@@ -1,4 +1,4 @@
-//! The objects that have a tag on the wire: what JSON has no form for.
+//! The objects that have a tag on the wire because JSON cannot represent them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;

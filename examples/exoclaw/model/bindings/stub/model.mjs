@@ -1,4 +1,4 @@
-// A model that is none: it answers every message with the same piece of code, and then tells what came of it.
+// A stub of a model: it answers every message with the same code, and then reports the result of running it.
 // The server starts it as a package with a binding of its own; the model is on a port beside that.
 import { createServer } from 'node:http';
 import { createInterface } from 'node:readline';

@@ -31,7 +31,7 @@ fn both(engine: &Engine, text: &str) -> [Result<String, (String, String)>; 2] {
 }
 
 #[test]
-fn text_and_tree_give_the_same_value() {
+fn text_and_tree_decode_to_the_same_value() {
     let engine = engine();
     for text in [
         "1",
@@ -87,7 +87,7 @@ fn text_and_tree_refuse_alike() {
 }
 
 #[test]
-fn what_a_tree_cannot_hold_is_refused() {
+fn text_that_a_tree_cannot_represent_is_refused() {
     let engine = engine();
     engine.enter(|ctx| {
         for text in ["1e999", r#""\ud800""#, "", "{", "[1", r#"{"a""#, r#"{"$set":"#, "\"", "[1 2]"] {
@@ -97,7 +97,7 @@ fn what_a_tree_cannot_hold_is_refused() {
 }
 
 #[test]
-fn tags_inside_tags_are_not_read_for_ever() {
+fn nested_tags_are_read_a_bounded_number_of_times() {
     let engine = engine();
     let text = |depth: usize| format!("{}0{}", r#"{"$object":{"a":"#.repeat(depth), "}}".repeat(depth));
     engine.enter(|ctx| {

@@ -1,4 +1,4 @@
-// Says back what it is told, and how much it remembers.
+// Repeats the message, and says how many messages its history has.
 await exoclaw.agent({
   id: 'default',
   onChat: async ({ content, session, history, emit }) => {
@@ -11,7 +11,7 @@ await exoclaw.agent({
 await exoclaw.agent({
   id: 'tools',
   onChat: ({ emit }) => {
-    // Not awaited: they are sent in order all the same.
+    // Not awaited, but sent in order.
     emit('tool_use', { id: 't1', name: 'look', input: { at: 1 } });
     emit('tool_result', { tool_use_id: 't1', content: 'seen', is_error: false });
     emit('text', 'done looking');
@@ -23,17 +23,17 @@ await exoclaw.agent({
   id: 'broken',
   onChat: async ({ emit }) => {
     await emit('text', 'so far');
-    throw new RangeError('out of patience');
+    throw new RangeError('out of range');
   },
 });
 
-// Keeps what belongs to its first chat, and tries it in the second.
-let kept;
+// Keeps `emit` of its first chat, and calls it in the second.
+let firstEmit;
 await exoclaw.agent({
   id: 'late',
   onChat: ({ emit }) => {
-    if (kept) return kept('text', 'too late').then(() => 'it was sent', (error) => error.message);
-    kept = emit;
+    if (firstEmit) return firstEmit('text', 'too late').then(() => 'it was sent', (error) => error.message);
+    firstEmit = emit;
     return 'over';
   },
 });

@@ -1,11 +1,11 @@
-// The methods that the test vectors of holon-web ask for.
+// Serves the methods that the test vectors of holon-web call.
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 const TIMEOUT = 4;
 const UNAVAILABLE = 14;
 
-// What a caller learns of a call back to the page: its result, its error, or that there was no answer.
+// Calls the page back, and returns its result, its error, or that there was no response.
 async function callClient({ payload: { method, payload, timeoutMs }, peer }) {
   try {
     const result = await peer.call(method, payload, { timeoutMs });
