@@ -167,7 +167,7 @@ impl Session {
     }
 
     fn all_declarations(&self) -> Vec<Declaration> {
-        let server = self.state.catalog.iter();
+        let server = self.state.catalog.iter().filter(|entry| !self.state.is_hidden_by_client(entry.name()));
         let client = self.state.client.iter().flat_map(|client| client.bindings.callable_by_scripts());
         server.chain(client).map(|entry| entry.declaration.clone()).collect()
     }

@@ -50,7 +50,7 @@ impl Session {
                 if let Some(outcome) = self.control(connection, &name, payload.text()) {
                     return self.reply(by, outcome);
                 }
-                let Some(number) = self.state.catalog.number_of(&name) else {
+                let Some(number) = self.state.server_binding(&name) else {
                     let error = ErrorObject::new(Kind::UnknownBinding, format!("no binding {name}"));
                     return self.reply(by, Err(error));
                 };
@@ -117,7 +117,7 @@ impl Session {
                 return self.reply(by, Err(error));
             }
         };
-        match self.state.catalog.number_of(&name) {
+        match self.state.server_binding(&name) {
             Some(number) => {
                 let input = HandlerInput::Value { value: input, functions: Vec::new() };
                 self.call_handler(by, HandlerTarget::Binding(number), input, depth);

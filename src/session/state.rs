@@ -173,6 +173,17 @@ impl SessionState {
         self.client.as_ref().is_some_and(|client| client.bindings.contains(CONSOLE_WRITE))
     }
 
+    /// Whether a binding of the client takes the place of a server binding of that name. The server may have got it after
+    /// the client had declared its own.
+    pub(super) fn is_hidden_by_client(&self, name: &str) -> bool {
+        self.client.as_ref().is_some_and(|client| client.bindings.names().conflict(name).is_some())
+    }
+
+    /// The number of the server binding of that name, unless the client hides it.
+    pub(super) fn server_binding(&self, name: &str) -> Option<u32> {
+        self.catalog.number_of(name).filter(|_| !self.is_hidden_by_client(name))
+    }
+
     /// Splits what was freed into roots of the context and functions of handlers.
     pub(super) fn split_freed(freed: Vec<Freed>) -> (Vec<RootId>, Vec<u64>) {
         let mut roots = Vec::new();
