@@ -13,6 +13,7 @@ pub mod boundary;
 mod client_call;
 mod control;
 mod deadlines;
+mod end_calls;
 mod eval;
 mod handler_call;
 mod invoke;

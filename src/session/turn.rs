@@ -188,6 +188,9 @@ impl Session {
         } else if self.context.is_overdrawn && matches!(self.state.recovery, Recovery::Idle) {
             self.recover(None);
         }
+        if !matches!(self.state.recovery, Recovery::Replacing(_)) {
+            self.send_calls();
+        }
     }
 
     pub(super) fn discharge_turn(&mut self) {
