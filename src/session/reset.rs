@@ -112,6 +112,7 @@ impl Session {
             self.abandon_script_calls();
             self.release_imports();
             self.drop_context_values(stopped.is_some());
+            self.send_held();
         } else {
             self.end(Closing::Fault);
         }
