@@ -62,7 +62,7 @@ impl Session {
         let Some(key) = &params.key else { return Some(requester) };
         let answer = match self.state.keys.find_or_claim(key, &params.code) {
             KeyedEval::New => return Some(requester),
-            KeyedEval::Pending => match self.state.evals.requesters_of(key) {
+            KeyedEval::Pending => match self.state.requesters_of(key) {
                 None => return Some(requester),
                 Some(requesters) => {
                     let charge = requester.charge;

@@ -16,8 +16,9 @@ impl Session {
     pub(super) fn reset(&mut self) {
         let error = ErrorObject::new(Kind::Cancelled, "the session was reset");
         self.drop_queued(|_| true, &error);
-        if let Some(running) = &mut self.state.evals.running {
-            running.params.key = None;
+        let running = self.state.evals.running.as_mut();
+        for eval in running.into_iter().chain(self.state.recovery.stopped_eval()) {
+            eval.params.key = None;
         }
         let released = self.state.keys.clear();
         self.release_callables(&released);
