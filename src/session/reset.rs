@@ -100,10 +100,15 @@ impl Session {
 
     fn replace_context(&mut self) {
         self.state.recovery = match std::mem::take(&mut self.state.recovery) {
-            Recovery::Freeing(stopped) | Recovery::Replacing(stopped) => Recovery::Replacing(stopped),
-            Recovery::Idle => Recovery::Replacing(None),
+            replacing @ Recovery::Replacing(_) => replacing,
+            Recovery::Freeing(stopped) => self.request_context(stopped),
+            Recovery::Idle => self.request_context(None),
         };
+    }
+
+    fn request_context(&mut self, stopped: Option<Box<StoppedEval>>) -> Recovery {
         self.effects.push(Effect::ReplaceContext);
+        Recovery::Replacing(stopped)
     }
 
     /// A fresh context is in place, or there is no room even for that.
@@ -136,7 +141,7 @@ impl Session {
         }
         self.state.promises.clear();
         self.state.pending.clear();
-        self.state.keys.drop_functions();
+        let kept = self.state.keys.drop_functions();
         self.state.script_calls.clear();
         self.state.timers = Timers::new(self.limits.timers_max);
         self.state.has_shadows = false;
@@ -145,6 +150,7 @@ impl Session {
         }
         let mut freed = self.state.references.release_all(RefHolder::Client);
         freed.extend(self.state.references.release_all(RefHolder::Handler));
+        freed.extend(kept.iter().filter_map(|callable| self.state.references.release_use(callable)));
         // Roots ended with their context.
         freed.retain(|freed| matches!(freed, super::tables::Freed::Handler(_)));
         self.free(freed);

@@ -185,7 +185,10 @@ impl Session {
         self.finish_recovery_turn(recovered);
         if self.state.reset_requested {
             self.reset_now();
-        } else if self.context.is_overdrawn && matches!(self.state.recovery, Recovery::Idle) {
+        } else if self.context.is_overdrawn
+            && recovered.is_none()
+            && matches!(self.state.recovery, Recovery::Idle)
+        {
             self.recover(None);
         }
         if !matches!(self.state.recovery, Recovery::Replacing(_)) {
