@@ -190,13 +190,24 @@ impl Session {
 
     /// A function of the script is done.
     pub(super) fn finish_invocation(&mut self, number: u64, settled: Settled) {
-        let Some(invocation) = self.state.invocations.remove(number) else { return };
+        let Some(invocation) = self.state.invocations.remove(number) else {
+            // It was stopped. Numbers of exports are never used twice, so only one holder can have them.
+            self.take_back_exports(RefHolder::Client, &settled.exported);
+            return self.take_back_exports(RefHolder::Handler, &settled.exported);
+        };
         self.drop_promise(ChargedTo::Invocation(number));
         self.state.script_calls.close_account(ChargedTo::Invocation(number));
         let outcome = settled.outcome.and_then(|value| {
             self.check_result(invocation.schemas.as_deref(), &value)?;
             Ok(value)
         });
+        let (holder, is_delivered) = match &invocation.by {
+            InvokedBy::Client(requester) => (RefHolder::Client, self.is_connected(requester)),
+            InvokedBy::Handler { .. } => (RefHolder::Handler, true),
+        };
+        if outcome.is_err() || !is_delivered {
+            self.take_back_exports(holder, &settled.exported);
+        }
         match invocation.by {
             InvokedBy::Client(requester) => {
                 let answer =
