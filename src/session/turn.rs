@@ -50,6 +50,9 @@ impl Session {
             return Some(turn);
         }
         while let Some(turn) = self.state.ready.pop_front() {
+            if self.is_call_over(&turn) {
+                continue;
+            }
             if !self.is_over_quota(&turn) {
                 return Some(turn);
             }
@@ -97,6 +100,11 @@ impl Session {
             return None;
         }
         Some(Turn { charged_to, depth: 0, work: Work::Timer(timer) })
+    }
+
+    /// Whether something is a call into the script that was stopped before it began.
+    fn is_call_over(&self, turn: &Turn) -> bool {
+        matches!(turn.work, Work::Call { .. }) && self.current_payer(turn.charged_to) == ChargedTo::Background
     }
 
     /// Whether something is work that no eval waits for, and has to wait for the quota.
