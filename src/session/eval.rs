@@ -69,7 +69,9 @@ impl Session {
                     requesters.push(requester);
                     self.dequeue(charge, has_slot);
                     // Its code is that of the eval that it joins, and is dropped.
-                    self.send(FromSession::Discharge { charge, is_open: true });
+                    if charge > 0 {
+                        self.send(FromSession::Discharge { charge, is_open: true });
+                    }
                     return None;
                 }
             },

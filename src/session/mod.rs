@@ -295,6 +295,8 @@ impl Session {
         for (requester, answer) in self.state.client_calls.outbox.take_answers() {
             self.answer(requester, answer);
         }
+        self.discharge_turn();
+        self.drop_turns();
         self.send_event(SessionEvent::Close(closing));
         self.send(FromSession::Ended(closing));
     }

@@ -132,13 +132,18 @@ impl Session {
         }
     }
 
-    /// Drops everything that belonged to the old context. What an eval printed that is still to be answered stays.
-    fn drop_context_values(&mut self, keeps_console: bool) {
+    /// Drops what waits for an empty JavaScript stack; answers of the client take no more memory.
+    pub(super) fn drop_turns(&mut self) {
         for turn in self.state.ready.drain(..).chain(self.state.deferred.drain(..)).collect::<Vec<_>>() {
             if let Work::Settle(settlements) = turn.work {
                 settlements.iter().for_each(|settlement| self.discharge(settlement.charge));
             }
         }
+    }
+
+    /// Drops everything that belonged to the old context. What an eval printed that is still to be answered stays.
+    fn drop_context_values(&mut self, keeps_console: bool) {
+        self.drop_turns();
         self.state.promises.clear();
         self.state.pending.clear();
         let kept = self.state.keys.drop_functions();
