@@ -170,10 +170,8 @@ impl Session {
         self.stream_console();
         for settled in settled {
             // An eval that was asked to end in this turn is stopped below, even if it came to its end all the same.
-            if stopped.is_some()
-                && settled.charged_to == charged_to
-                && matches!(charged_to, ChargedTo::Eval(_))
-            {
+            let is_stopped = stopped.is_some() && settled.charged_to == charged_to;
+            if matches!(settled.charged_to, ChargedTo::Eval(_)) && (is_stopped || self.is_eval_cancelled()) {
                 self.take_back_exports(super::RefHolder::Client, &settled.exported);
                 continue;
             }
@@ -202,6 +200,11 @@ impl Session {
         if !matches!(self.state.recovery, Recovery::Replacing(_)) {
             self.send_calls();
         }
+    }
+
+    /// Whether the client has heard that the running eval is ended.
+    fn is_eval_cancelled(&self) -> bool {
+        self.state.evals.running.as_ref().is_some_and(|running| running.stop_requested.is_some())
     }
 
     pub(super) fn discharge_turn(&mut self) {
