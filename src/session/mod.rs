@@ -24,6 +24,8 @@ mod roles;
 mod state;
 mod stop;
 pub mod tables;
+#[cfg(test)]
+mod tests;
 mod time;
 mod turn;
 mod work;
