@@ -92,6 +92,14 @@ impl Session {
         }
     }
 
+    /// The number of the server's binding that an invoke from outside reaches under that name.
+    pub(super) fn invoked_binding(&self, name: &str) -> Option<u32> {
+        match self.client_bindings().names().conflict(name) {
+            Some(_) => None,
+            None => self.latest_catalog().number_of(name),
+        }
+    }
+
     /// Whether a binding has that name, or a namespace that begins with it.
     pub fn is_binding(&self, name: &str) -> bool {
         self.state.catalog.names().has_name_or_prefix(name)

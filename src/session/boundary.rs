@@ -222,3 +222,6 @@ pub struct SessionInfo {
     /// Functions of the client that the script holds.
     pub functions_imported: usize,
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,9 +6,7 @@ use serde_json::value::RawValue;
 
 use super::boundary::Observation;
 use super::tables::{ClientCall, OutboxItem, Waiter, WallClock};
-use super::{
-    CallValue, ChargedTo, PendingCall, PendingTarget, Session, Settlement, Time, Turn, ValueSource, Work,
-};
+use super::{CallValue, ChargedTo, PendingCall, PendingTarget, Session, Settlement, Turn, ValueSource, Work};
 use crate::binding::tags;
 use crate::catalog::CatalogEntry;
 use crate::catalog::check::{Direction, check_value};
@@ -89,7 +87,7 @@ impl Session {
     }
 
     /// Who pays for a call.
-    fn payer_of(&self, waiter: &Waiter) -> Option<ChargedTo> {
+    pub(super) fn payer_of(&self, waiter: &Waiter) -> Option<ChargedTo> {
         match waiter {
             Waiter::Script { charged_to, .. } => Some(*charged_to),
             Waiter::Handler { script_call, .. } => self.state.handler_calls.charged_to((*script_call)?),
@@ -203,7 +201,7 @@ impl Session {
     }
 
     /// Takes a call out of every table; its place is free, and the clock that it paused goes on.
-    fn remove_client_call(&mut self, number: u64) -> Option<ClientCall> {
+    pub(super) fn remove_client_call(&mut self, number: u64) -> Option<ClientCall> {
         let call = self.state.client_calls.remove(number)?;
         let now = self.now;
         if let Some(clock) = call.pauses.and_then(|charged_to| self.clock_of(charged_to)) {
@@ -307,93 +305,6 @@ impl Session {
             return;
         }
         self.state.ready.push_back(Turn { charged_to, depth, work: Work::Settle(vec![settlement]) });
-    }
-
-    /// Gives up calls whose time is over.
-    pub(super) fn expire_calls(&mut self, now: Time) {
-        let mut is_any_over = false;
-        while let Some(number) = self.state.client_calls.first_expired(now) {
-            let Some(call) = self.remove_client_call(number) else { break };
-            is_any_over = true;
-            let error = if call.unsent.is_none() {
-                self.send_event(SessionEvent::GiveUp { call: number });
-                ErrorObject::new(Kind::Timeout, "the client did not answer in time")
-            } else if self.state.client.is_some() {
-                ErrorObject::new(Kind::Timeout, "the client did not answer earlier calls in time")
-            } else {
-                ErrorObject::new(Kind::PeerGone, "the client did not come back in time")
-            };
-            self.fail_call(call.waiter, error);
-        }
-        if is_any_over {
-            self.send_held();
-        }
-    }
-
-    /// The connection is gone: every call to it fails, whether it was sent or waited for a place, and requests behind
-    /// console lines are not answered.
-    pub(super) fn fail_client_calls(&mut self) {
-        for requester in self.state.client_calls.outbox.clear() {
-            self.discharge(requester.charge);
-        }
-        for number in self.state.client_calls.numbers(|_| true) {
-            if let Some(call) = self.remove_client_call(number) {
-                self.fail_call(call.waiter, ErrorObject::new(Kind::PeerGone, "the connection is gone"));
-            }
-        }
-    }
-
-    /// Ends every call to a client that is still there, except console lines; scripts and handlers get `error`.
-    pub(super) fn give_up_client_calls(&mut self, error: &ErrorObject) {
-        for number in self.state.client_calls.numbers(|call| call.waiter != Waiter::Line) {
-            if let Some(call) = self.withdraw_call(number) {
-                self.fail_call(call.waiter, error.clone());
-            }
-        }
-    }
-
-    /// A handler does not wait for its request any more.
-    pub(super) fn cancel_handler_request(&mut self, request: u64) {
-        if let Some(number) = self.state.client_calls.number_for_handler(request) {
-            self.withdraw_call(number);
-            self.send_held();
-        }
-    }
-
-    /// Takes a call back from the client.
-    fn withdraw_call(&mut self, number: u64) -> Option<ClientCall> {
-        let call = self.remove_client_call(number)?;
-        if call.unsent.is_none() {
-            self.send_event(SessionEvent::GiveUp { call: number });
-        }
-        Some(call)
-    }
-
-    /// Ends the calls of an eval or invocation that is stopped, and those that handlers make for it.
-    pub(super) fn abandon_calls_of(&mut self, charged_to: ChargedTo) {
-        let numbers = self.state.client_calls.numbers(|call| self.payer_of(&call.waiter) == Some(charged_to));
-        let handlers = self.state.handler_calls.for_script(|payer| payer == charged_to);
-        for (number, call) in handlers {
-            self.cancel_handler_call(number);
-            self.drop_script_call(call);
-        }
-        for number in numbers {
-            if let Some(ClientCall { waiter: Waiter::Script { call, .. }, .. }) = self.withdraw_call(number) {
-                self.drop_script_call(call);
-            }
-        }
-        self.send_held();
-    }
-
-    /// The context ends, and with it every call that its scripts wait for.
-    pub(super) fn abandon_script_calls(&mut self) {
-        for (number, _) in self.state.handler_calls.for_script(|_| true) {
-            self.cancel_handler_call(number);
-        }
-        let is_of_script = |call: &ClientCall| matches!(call.waiter, Waiter::Script { .. });
-        for number in self.state.client_calls.numbers(is_of_script) {
-            self.withdraw_call(number);
-        }
     }
 }
 

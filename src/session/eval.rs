@@ -62,19 +62,25 @@ impl Session {
         let Some(key) = &params.key else { return Some(requester) };
         let answer = match self.state.keys.find_or_claim(key, &params.code) {
             KeyedEval::New => return Some(requester),
-            KeyedEval::Pending => match self.state.evals.requesters_of(key) {
+            KeyedEval::Pending => match self.state.requesters_of(key) {
                 None => return Some(requester),
                 Some(requesters) => {
                     let charge = requester.charge;
                     requesters.push(requester);
                     self.dequeue(charge, has_slot);
                     // Its code is that of the eval that it joins, and is dropped.
-                    self.send(FromSession::Discharge { charge, is_open: true });
+                    if charge > 0 {
+                        self.send(FromSession::Discharge { charge, is_open: true });
+                    }
                     return None;
                 }
             },
             KeyedEval::Outcome(answer) => answer,
-            KeyedEval::WithFunctions(result, functions) => self.renew_functions(&result, functions),
+            KeyedEval::WithFunctions(result, functions) if self.is_connected(&requester) => {
+                self.renew_functions(&result, functions)
+            }
+            // A connection that reads too slowly gets no answer, and no functions.
+            KeyedEval::WithFunctions(result, _) => Ok(result),
         };
         self.dequeue(requester.charge, has_slot);
         self.answer(requester, answer);
@@ -168,8 +174,7 @@ impl Session {
         if let Some(key) = &running.params.key {
             self.store_keyed(key, &answer, exported);
         }
-        let connection = self.state.connection();
-        if !running.requesters.iter().any(|requester| Some(requester.connection) == connection) {
+        if !running.requesters.iter().any(|requester| self.is_connected(requester)) {
             self.take_back_exports(RefHolder::Client, exported);
         }
         let mut requesters = running.requesters;
@@ -191,10 +196,16 @@ impl Session {
         }
     }
 
+    /// Whether the connection of a request still holds the session, so that the answer is delivered.
+    pub(super) fn is_connected(&self, requester: &Requester) -> bool {
+        self.state.connection() == Some(requester.connection)
+    }
+
     /// Answers a request, if its connection still holds the session.
     pub(super) fn answer(&mut self, requester: Requester, outcome: Answer) {
-        let Requester { connection, id: request, charge } = requester;
-        if self.state.connection() == Some(connection) {
+        let is_connected = self.is_connected(&requester);
+        let Requester { id: request, charge, .. } = requester;
+        if is_connected {
             self.send_event(SessionEvent::Answered { request, outcome });
         }
         self.discharge(charge);

@@ -38,8 +38,10 @@ impl Session {
             }
             Some(HandlerWork::Invoke(by)) => {
                 let outcome = match &by {
-                    InvokedBy::Client(_) => outcome.and_then(|value| self.export_functions(value)),
-                    InvokedBy::Handler { .. } => outcome,
+                    InvokedBy::Client(requester) if self.is_connected(requester) => {
+                        outcome.and_then(|value| self.export_functions(value))
+                    }
+                    InvokedBy::Client(_) | InvokedBy::Handler { .. } => outcome,
                 };
                 self.reply(by, outcome);
             }

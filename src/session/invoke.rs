@@ -56,7 +56,7 @@ impl Session {
                     }
                     None => {}
                 }
-                let Some(number) = self.latest_catalog().number_of(&name) else {
+                let Some(number) = self.invoked_binding(&name) else {
                     let error = ErrorObject::new(Kind::UnknownBinding, format!("no binding {name}"));
                     return self.reply(by, Err(error));
                 };
@@ -131,7 +131,7 @@ impl Session {
                 return self.reply(by, Err(error));
             }
         };
-        match self.latest_catalog().number_of(&name) {
+        match self.invoked_binding(&name) {
             Some(number) => {
                 let input = HandlerInput::Value { value: input, functions: Vec::new() };
                 self.call_handler(by, HandlerTarget::Binding(number), input, depth);
@@ -204,13 +204,24 @@ impl Session {
 
     /// A function of the script is done.
     pub(super) fn finish_invocation(&mut self, number: u64, settled: Settled) {
-        let Some(invocation) = self.state.invocations.remove(number) else { return };
+        let Some(invocation) = self.state.invocations.remove(number) else {
+            // It was stopped. Numbers of exports are never used twice, so only one holder can have them.
+            self.take_back_exports(RefHolder::Client, &settled.exported);
+            return self.take_back_exports(RefHolder::Handler, &settled.exported);
+        };
         self.drop_promise(ChargedTo::Invocation(number));
         self.state.script_calls.close_account(ChargedTo::Invocation(number));
         let outcome = settled.outcome.and_then(|value| {
             self.check_result(invocation.schemas.as_deref(), &value)?;
             Ok(value)
         });
+        let (holder, is_delivered) = match &invocation.by {
+            InvokedBy::Client(requester) => (RefHolder::Client, self.is_connected(requester)),
+            InvokedBy::Handler { .. } => (RefHolder::Handler, true),
+        };
+        if outcome.is_err() || !is_delivered {
+            self.take_back_exports(holder, &settled.exported);
+        }
         match invocation.by {
             InvokedBy::Client(requester) => {
                 let answer =

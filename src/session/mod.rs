@@ -14,6 +14,7 @@ pub mod boundary;
 mod client_call;
 mod control;
 mod deadlines;
+mod end_calls;
 mod eval;
 mod handler_call;
 mod invoke;
@@ -25,6 +26,8 @@ mod script;
 mod state;
 mod stop;
 pub mod tables;
+#[cfg(test)]
+mod tests;
 mod time;
 mod turn;
 mod work;
@@ -305,6 +308,8 @@ impl Session {
         for (requester, answer) in self.state.client_calls.outbox.take_answers() {
             self.answer(requester, answer);
         }
+        self.discharge_turn();
+        self.drop_turns();
         let connection = self.state.connection();
         self.send(FromSession::Ended { connection, closing });
     }

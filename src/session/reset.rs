@@ -16,8 +16,9 @@ impl Session {
     pub(super) fn reset(&mut self) {
         let error = ErrorObject::new(Kind::Cancelled, "the session was reset");
         self.drop_queued(|_| true, &error);
-        if let Some(running) = &mut self.state.evals.running {
-            running.params.key = None;
+        let running = self.state.evals.running.as_mut();
+        for eval in running.into_iter().chain(self.state.recovery.stopped_eval()) {
+            eval.params.key = None;
         }
         let released = self.state.keys.clear();
         self.release_callables(&released);
@@ -99,10 +100,15 @@ impl Session {
 
     fn replace_context(&mut self) {
         self.state.recovery = match std::mem::take(&mut self.state.recovery) {
-            Recovery::Freeing(stopped) | Recovery::Replacing(stopped) => Recovery::Replacing(stopped),
-            Recovery::Idle => Recovery::Replacing(None),
+            replacing @ Recovery::Replacing(_) => replacing,
+            Recovery::Freeing(stopped) => self.request_context(stopped),
+            Recovery::Idle => self.request_context(None),
         };
+    }
+
+    fn request_context(&mut self, stopped: Option<Box<StoppedEval>>) -> Recovery {
         self.effects.push(Effect::ReplaceContext);
+        Recovery::Replacing(stopped)
     }
 
     /// A fresh context is in place, or there is no room even for that.
@@ -112,6 +118,7 @@ impl Session {
             self.abandon_script_calls();
             self.release_imports();
             self.drop_context_values(stopped.is_some());
+            self.send_held();
         } else {
             self.end(Closing::Fault);
         }
@@ -125,17 +132,22 @@ impl Session {
         }
     }
 
-    /// Drops everything that belonged to the old context. What an eval printed that is still to be answered stays.
-    fn drop_context_values(&mut self, keeps_console: bool) {
+    /// Drops what waits for an empty JavaScript stack; answers of the client take no more memory.
+    pub(super) fn drop_turns(&mut self) {
         for turn in self.state.ready.drain(..).chain(self.state.deferred.drain(..)).collect::<Vec<_>>() {
             if let Work::Settle(settlements) = turn.work {
                 settlements.iter().for_each(|settlement| self.discharge(settlement.charge));
             }
         }
+    }
+
+    /// Drops everything that belonged to the old context. What an eval printed that is still to be answered stays.
+    fn drop_context_values(&mut self, keeps_console: bool) {
+        self.drop_turns();
         self.state.promises.clear();
         self.state.rejections.clear();
         self.state.pending.clear();
-        self.state.keys.drop_functions();
+        let kept = self.state.keys.drop_functions();
         self.state.script_calls.clear();
         self.state.timers = Timers::new(self.limits.timers_max);
         self.state.has_shadows = false;
@@ -144,6 +156,7 @@ impl Session {
         }
         let mut freed = self.state.references.release_all(RefHolder::Client);
         freed.extend(self.state.references.release_all(RefHolder::Handler));
+        freed.extend(kept.iter().filter_map(|callable| self.state.references.release_use(callable)));
         // Roots ended with their context.
         freed.retain(|freed| matches!(freed, super::tables::Freed::Handler(_)));
         self.free(freed);

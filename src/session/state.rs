@@ -10,7 +10,7 @@ use super::tables::{
     Background, ClientCalls, Console, EvalQueue, Freed, HandlerCalls, Invocations, KeyedOutcomes, References,
     Rejection, RunningEval, ScriptCalls, Timers,
 };
-use super::{AwaitedPromise, ChargedTo, PendingCall, RootId, Time, Turn};
+use super::{AwaitedPromise, ChargedTo, PendingCall, Requester, RootId, Time, Turn};
 use crate::catalog::Catalog;
 use crate::limits::Limits;
 use crate::protocol::boundary::Closing;
@@ -125,6 +125,16 @@ pub enum Recovery {
     Replacing(Option<Box<StoppedEval>>),
 }
 
+impl Recovery {
+    /// The eval that is answered when it is over.
+    pub(super) fn stopped_eval(&mut self) -> Option<&mut RunningEval> {
+        match self {
+            Self::Freeing(stopped) | Self::Replacing(stopped) => Some(&mut stopped.as_mut()?.eval),
+            Self::Idle => None,
+        }
+    }
+}
+
 /// An eval that ran into a memory limit and is answered when it is known what became of the context.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StoppedEval {
@@ -189,6 +199,25 @@ impl SessionState {
     /// Whether the client wants console lines as they come.
     pub(super) fn streams_console(&self) -> bool {
         self.client.as_ref().is_some_and(|client| client.bindings.contains(CONSOLE_WRITE))
+    }
+
+    /// Whether a binding of the client takes the place of a server binding of that name. The server may have got it after
+    /// the client had declared its own.
+    pub(super) fn is_hidden_by_client(&self, name: &str) -> bool {
+        self.client.as_ref().is_some_and(|client| client.bindings.names().conflict(name).is_some())
+    }
+
+    /// The number of the server binding of that name, unless the client hides it.
+    pub(super) fn server_binding(&self, name: &str) -> Option<u32> {
+        self.catalog.number_of(name).filter(|_| !self.is_hidden_by_client(name))
+    }
+
+    /// The requests of the eval with that key: one that runs, waits, or hit a memory limit and is not answered yet.
+    pub(super) fn requesters_of(&mut self, key: &str) -> Option<&mut Vec<Requester>> {
+        match self.recovery.stopped_eval() {
+            Some(eval) if eval.params.key.as_deref() == Some(key) => Some(&mut eval.requesters),
+            Some(_) | None => self.evals.requesters_of(key),
+        }
     }
 
     /// Splits what was freed into roots of the context and functions of handlers.

@@ -116,7 +116,8 @@ impl Session {
                 let settled = Settled { charged_to, outcome: Err(error), exported: Vec::new() };
                 self.finish_invocation(number, settled);
             }
-            ChargedTo::Background => {}
+            // If it was to free memory, the next turn shows whether there is room.
+            ChargedTo::Background => self.finish_recovery_turn(Some(true)),
         }
     }
 }

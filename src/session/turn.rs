@@ -50,6 +50,9 @@ impl Session {
             return Some(turn);
         }
         while let Some(turn) = self.state.ready.pop_front() {
+            if self.is_call_over(&turn) {
+                continue;
+            }
             if !self.is_over_quota(&turn) {
                 return Some(turn);
             }
@@ -91,6 +94,11 @@ impl Session {
             return None;
         }
         Some(Turn { charged_to, depth: 0, work: Work::Timer(timer) })
+    }
+
+    /// Whether something is a call into the script that was stopped before it began.
+    fn is_call_over(&self, turn: &Turn) -> bool {
+        matches!(turn.work, Work::Call { .. }) && self.current_payer(turn.charged_to) == ChargedTo::Background
     }
 
     /// Whether something is work that no eval waits for, and has to wait for the quota.
@@ -156,10 +164,8 @@ impl Session {
         self.stream_console();
         for settled in settled {
             // An eval that was asked to end in this turn is stopped below, even if it came to its end all the same.
-            if stopped.is_some()
-                && settled.charged_to == charged_to
-                && matches!(charged_to, ChargedTo::Eval(_))
-            {
+            let is_stopped = stopped.is_some() && settled.charged_to == charged_to;
+            if matches!(settled.charged_to, ChargedTo::Eval(_)) && (is_stopped || self.is_eval_cancelled()) {
                 self.take_back_exports(super::RefHolder::Client, &settled.exported);
                 continue;
             }
@@ -179,11 +185,21 @@ impl Session {
         self.finish_recovery_turn(recovered);
         if self.state.reset_requested {
             self.reset_now();
-        } else if self.context.is_overdrawn && matches!(self.state.recovery, Recovery::Idle) {
+        } else if self.context.is_overdrawn
+            && recovered.is_none()
+            && matches!(self.state.recovery, Recovery::Idle)
+        {
             self.recover(None);
         }
-        self.send_calls();
+        if !matches!(self.state.recovery, Recovery::Replacing(_)) {
+            self.send_calls();
+        }
         self.send_dropped_imports();
+    }
+
+    /// Whether the client has heard that the running eval is ended.
+    fn is_eval_cancelled(&self) -> bool {
+        self.state.evals.running.as_ref().is_some_and(|running| running.stop_requested.is_some())
     }
 
     pub(super) fn discharge_turn(&mut self) {

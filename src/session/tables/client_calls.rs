@@ -77,7 +77,7 @@ impl ClientCalls {
         self.deadlines.remove(&(call.deadline, number));
         match call.unsent {
             None => self.outbox.note_over(call.waiter == Waiter::Line),
-            Some(_) => self.outbox.forget_held(call.held_bytes),
+            Some(_) => self.outbox.forget_held(number, call.held_bytes),
         }
         Some(call)
     }
@@ -86,7 +86,7 @@ impl ClientCalls {
     pub fn take_held(&mut self, number: u64) -> Option<(Target, Payload)> {
         let call = self.calls.get_mut(&number)?;
         let payload = call.unsent.take()?;
-        self.outbox.forget_held(std::mem::take(&mut call.held_bytes));
+        self.outbox.forget_held(number, std::mem::take(&mut call.held_bytes));
         self.outbox.note_sent(false);
         Some((call.target.clone(), payload))
     }

@@ -101,11 +101,10 @@ impl KeyedOutcomes {
     }
 
     /// The context of the functions ends; the outcomes stay, so that no keyed eval runs twice. A reference in one is
-    /// then unknown, and never stands for another function.
-    pub fn drop_functions(&mut self) {
-        for entry in self.entries.values_mut() {
-            entry.functions.clear();
-        }
+    /// then unknown, and never stands for another function. Returns the functions, which are to be released.
+    pub fn drop_functions(&mut self) -> Vec<Callable> {
+        let functions = self.entries.values_mut().flat_map(|entry| entry.functions.drain(..));
+        functions.map(|(_, callable)| callable).collect()
     }
 
     /// Keeps the outcome of a key that was pending, and the functions in it; returns the functions of outcomes that had

@@ -4,7 +4,7 @@
 //! within their own time. Lines past it wait in order, and the answer of an eval stays behind the lines it printed.
 //! Lines have places of their own, so that slow tools do not hold up the console.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -36,7 +36,8 @@ pub struct Outbox {
     open_max: usize,
     calls_open: usize,
     lines_open: usize,
-    held_calls: VecDeque<u64>,
+    /// In the order in which they were made, which is that of their numbers.
+    held_calls: BTreeSet<u64>,
     held_bytes: usize,
     ordered: VecDeque<OutboxItem>,
 }
@@ -48,7 +49,7 @@ impl Outbox {
             open_max: open_max.clamp(1, peer::CALLS_WAITING_MAX / 2),
             calls_open: 0,
             lines_open: 0,
-            held_calls: VecDeque::new(),
+            held_calls: BTreeSet::new(),
             held_bytes: 0,
             ordered: VecDeque::new(),
         }
@@ -65,13 +66,14 @@ impl Outbox {
         if self.held_calls.len() >= CALLS_HELD_MAX || self.held_bytes + bytes > CALLS_HELD_BYTES_MAX {
             return Err(ErrorObject::new(Kind::Busy, "too many calls wait for the client"));
         }
-        self.held_calls.push_back(number);
+        self.held_calls.insert(number);
         self.held_bytes += bytes;
         Ok(bytes)
     }
 
     /// A call that was held back is sent, or over.
-    pub fn forget_held(&mut self, bytes: usize) {
+    pub fn forget_held(&mut self, number: u64, bytes: usize) {
+        self.held_calls.remove(&number);
         self.held_bytes = self.held_bytes.saturating_sub(bytes);
     }
 
@@ -108,7 +110,7 @@ impl Outbox {
 
     /// The next call that was held back, if there is a place for it.
     pub fn next_call(&mut self) -> Option<u64> {
-        if self.calls_open < self.open_max { self.held_calls.pop_front() } else { None }
+        if self.calls_open < self.open_max { self.held_calls.pop_first() } else { None }
     }
 
     /// The next line or answer that may be sent.
@@ -160,7 +162,8 @@ mod tests {
         let mut outbox = Outbox::new(1);
         assert_eq!(outbox.hold_call(1, &payload(CALLS_HELD_BYTES_MAX)), Ok(CALLS_HELD_BYTES_MAX));
         assert!(outbox.hold_call(2, &payload(13)).unwrap_err().is(Kind::Busy));
-        outbox.forget_held(CALLS_HELD_BYTES_MAX);
+        outbox.forget_held(1, CALLS_HELD_BYTES_MAX);
+        assert_eq!(outbox.next_call(), None);
         assert_eq!(outbox.hold_call(2, &payload(13)), Ok(13));
     }
 
