@@ -43,7 +43,7 @@ impl Session {
 
     /// Ends every call to a client that is still there, except console lines; scripts and handlers get `error`.
     pub(super) fn give_up_client_calls(&mut self, error: &ErrorObject) {
-        for number in self.state.client_calls.numbers(|call| call.waiter != Waiter::Line) {
+        for number in self.state.client_calls.numbers(|call| !matches!(call.waiter, Waiter::Line | Waiter::Announcement)) {
             if let Some(call) = self.withdraw_call(number) {
                 self.fail_call(call.waiter, error.clone());
             }
@@ -83,7 +83,7 @@ impl Session {
                     let error = ErrorObject::new(Kind::PeerGone, "the call is not awaited any more");
                     self.send(FromSession::HandlerAnswered { request, outcome: Err(error) });
                 }
-                Some(Waiter::Line) | None => {}
+                Some(Waiter::Line | Waiter::Announcement) | None => {}
             }
         }
         let pending = self.state.pending.extract_if(.., |pending| pending.charged_to == charged_to);
