@@ -1,4 +1,5 @@
-//! What a session in this process sends: to its connections, to handlers, to quotas, metrics and the audit log.
+//! What a host does with the messages of a session, wherever the session runs: it passes them to connections, handlers,
+//! quotas, metrics and the audit log.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -28,8 +29,6 @@ use crate::protocol::fn_values;
 use crate::protocol::methods::{Payload, RawPayload};
 use crate::protocol::shape::Shape;
 use crate::rpc::{ErrorObject, Kind};
-use crate::runtime::Port;
-use crate::runtime::shard::Shard;
 use crate::session::boundary::{
     FromSession, HandlerCall, HandlerInput, HandlerTarget, Observation, ToSession,
 };
@@ -43,28 +42,28 @@ type Work = Pin<Box<dyn Future<Output = Result<Value, ErrorObject>>>>;
 /// Handlers at work, by the session's numbers for their calls.
 type RunningHandlers = Rc<RefCell<BTreeMap<u64, CancellationToken>>>;
 
-/// See the module. It lives on the session's shard.
-pub(super) struct LocalPort {
-    pub(super) link: Arc<SessionLink>,
-    pub(super) scope: Arc<SessionScope>,
-    pub(super) handlers: Arc<Handlers>,
-    pub(super) limits: Arc<Limits>,
-    pub(super) host_functions: HostFunctions,
-    pub(super) callbacks: Callbacks,
-    pub(super) shard: Shard,
+/// See the module. There is one per session, in a `LocalSet`: handlers work as tasks beside it. Dropped, it ends the
+/// session for its connections and handlers, if the session has not said so itself.
+pub(super) struct SessionPort {
+    link: Arc<SessionLink>,
+    scope: Arc<SessionScope>,
+    handlers: Arc<Handlers>,
+    limits: Arc<Limits>,
+    host_functions: HostFunctions,
+    callbacks: Callbacks,
     running: RunningHandlers,
     levels: RefCell<observe::Levels>,
     /// One permit, for the list of bindings that is being written.
     describe_slot: Arc<Semaphore>,
 }
 
-impl LocalPort {
+impl SessionPort {
+    /// The port of the session behind a link.
     pub(super) fn new(
         link: Arc<SessionLink>,
         scope: Arc<SessionScope>,
         handlers: Arc<Handlers>,
         limits: Arc<Limits>,
-        shard: Shard,
     ) -> Self {
         let callbacks = Callbacks::new(Arc::<SessionLink>::clone(&link));
         Self {
@@ -74,7 +73,6 @@ impl LocalPort {
             limits,
             host_functions: HostFunctions::default(),
             callbacks,
-            shard,
             running: RunningHandlers::default(),
             levels: RefCell::default(),
             describe_slot: Arc::new(Semaphore::new(1)),
@@ -255,8 +253,9 @@ impl LocalPort {
     }
 }
 
-impl Port for LocalPort {
-    fn send(&self, message: FromSession) -> Option<ToSession> {
+impl SessionPort {
+    /// Takes a message of the session. What it returns is for the session, before anything that waits in its inbox.
+    pub(super) fn receive(&self, message: FromSession) -> Option<ToSession> {
         self.link.flush();
         match message {
             FromSession::Attached { connection, evals_queued } => {
@@ -279,7 +278,9 @@ impl Port for LocalPort {
         None
     }
 
-    fn call(&self, call: HandlerCall) -> Option<Result<Value, ErrorObject>> {
+    /// Starts a handler for the running script. Returns the outcome if the handler is ready without waiting; otherwise it
+    /// comes as a message.
+    pub(super) fn call(&self, call: HandlerCall) -> Option<Result<Value, ErrorObject>> {
         let (number, eval, cancel) = (call.number, call.eval, CancellationToken::new());
         let mut work = match self.prepare(call, &cancel) {
             Ok(work) => work,
@@ -294,8 +295,12 @@ impl Port for LocalPort {
             }
         }
     }
+}
 
-    fn is_closed(&self) -> bool {
-        self.shard.is_retired()
+impl Drop for SessionPort {
+    fn drop(&mut self) {
+        if !self.link.is_marked_ended() {
+            self.end(None, Closing::Fault);
+        }
     }
 }
