@@ -287,7 +287,7 @@ impl Port for LocalPort {
         };
         match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(outcome) => Some(outcome),
-            // Whoever polls it next brings a waker; the first poll of a fresh task always happens.
+            // The next poll brings a waker; the first poll of a fresh task always happens.
             Poll::Pending => {
                 self.spawn(number, eval, work, cancel);
                 None
