@@ -21,6 +21,8 @@ mod pairs;
 pub(crate) mod positions;
 mod reset;
 mod roles;
+#[cfg(test)]
+mod simulation;
 mod state;
 mod stop;
 pub mod tables;
