@@ -255,6 +255,14 @@ impl LocalPort {
     }
 }
 
+impl Drop for LocalPort {
+    /// A session whose task is dropped, with its shard or by a panic, has ended too.
+    fn drop(&mut self) {
+        self.link.mark_ended();
+        self.link.end();
+    }
+}
+
 impl Port for LocalPort {
     fn send(&self, message: FromSession) -> Option<ToSession> {
         self.link.flush();
