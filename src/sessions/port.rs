@@ -288,7 +288,7 @@ impl SessionPort {
         };
         match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(outcome) => Some(outcome),
-            // Whoever polls it next brings a waker; the first poll of a fresh task always happens.
+            // The next poll brings a waker; the first poll of a fresh task always happens.
             Poll::Pending => {
                 self.spawn(number, eval, work, cancel);
                 None
@@ -298,6 +298,7 @@ impl SessionPort {
 }
 
 impl Drop for SessionPort {
+    /// A session whose task is dropped, with its shard or by a panic, has ended too.
     fn drop(&mut self) {
         if !self.link.is_marked_ended() {
             self.end(None, Closing::Fault);

@@ -187,6 +187,8 @@ variants!(events, event_name, SessionEvent {
 variants!(handler_targets, handler_target_name, HandlerTarget {
     Binding => any::<u32>().prop_map(HandlerTarget::Binding),
     Function => any::<u64>().prop_map(HandlerTarget::Function),
+    Describe => (server_bindings(), bindings(), option::of(text()))
+        .prop_map(|(server, client, query)| HandlerTarget::Describe { server, client, query }),
 });
 
 variants!(handler_inputs, handler_input_name, HandlerInput {
@@ -211,6 +213,8 @@ variants!(observations, observation_name, Observation {
     EvalFinished => (any::<u64>(), option::of(error()), duration())
         .prop_map(|(number, error, took)| Observation::EvalFinished { number, error, took }),
     ClientCalled => option::of(error()).prop_map(|error| Observation::ClientCalled { error }),
+    Levels => (any::<usize>(), any::<usize>())
+        .prop_map(|(references, evals_queued)| Observation::Levels { references, evals_queued }),
     Refused => text().prop_map(|reason| Observation::Refused { reason }),
 });
 
@@ -234,9 +238,11 @@ fn info() -> BoxedStrategy<SessionInfo> {
 }
 
 variants!(to_session, to_session_name, ToSession {
-    Attach => (any::<u64>(), bindings(), any::<usize>()).prop_map(|(connection, bindings, schema_bytes)| {
-        ToSession::Attach { connection, bindings, schema_bytes }
-    }),
+    Attach => (any::<u64>(), bindings(), server_bindings(), any::<usize>()).prop_map(
+        |(connection, bindings, listed, schema_bytes)| {
+            ToSession::Attach { connection, bindings, listed, schema_bytes }
+        }
+    ),
     Stalled => any::<u64>().prop_map(|connection| ToSession::Stalled { connection }),
     Detach => any::<u64>().prop_map(|connection| ToSession::Detach { connection }),
     Client => (any::<u64>(), any_of(commands()), any::<u64>(), admission()).prop_map(
@@ -272,10 +278,11 @@ variants!(from_session, from_session_name, FromSession {
     Discharge => (any::<u64>(), any::<bool>())
         .prop_map(|(charge, is_open)| FromSession::Discharge { charge, is_open }),
     Dequeued => any::<u64>().prop_map(|charge| FromSession::Dequeued { charge }),
-    Used => duration().prop_map(|cpu| FromSession::Used { cpu }),
+    Used => (duration(), any::<u32>()).prop_map(|(cpu, slices)| FromSession::Used { cpu, slices }),
     Observed => any_of(observations()).prop_map(FromSession::Observed),
     Info => (any::<u64>(), info()).prop_map(|(request, info)| FromSession::Info { request, info }),
-    Ended => any_of(closings()).prop_map(FromSession::Ended),
+    Ended => (option::of(any::<u64>()), any_of(closings()))
+        .prop_map(|(connection, closing)| FromSession::Ended { connection, closing }),
 });
 
 /// The message after its way through JSON, which must not have changed it.
@@ -351,8 +358,9 @@ fn parts_of_every_variant_round_trip() {
 #[test]
 fn catalog_in_a_message_keeps_its_schemas_and_times() {
     let bindings = catalog(0, &["count#", "slow:5000", "approve"]);
-    let ToSession::Attach { bindings, .. } =
-        round_trip(&ToSession::Attach { connection: 1, bindings, schema_bytes: 0 })
+    let listed = catalog(3, &["kv.set:10"]);
+    let ToSession::Attach { bindings, listed, .. } =
+        round_trip(&ToSession::Attach { connection: 1, bindings, listed, schema_bytes: 0 })
     else {
         panic!("another variant")
     };
@@ -360,4 +368,5 @@ fn catalog_in_a_message_keeps_its_schemas_and_times() {
     assert!(count.input.is_some() && count.output.is_some());
     assert_eq!(bindings.get("slow").unwrap().timeout, Some(Duration::from_secs(5)));
     assert!(bindings.contains("approve") && !bindings.names().contains("approve"));
+    assert_eq!((listed.version(), listed.number_of("kv.set")), (3, Some(0)));
 }

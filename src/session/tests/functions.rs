@@ -118,8 +118,10 @@ fn imports_dropped_by_the_script_are_released_to_their_client() {
         (FnRef::Client { connection: 1, id: "c".into() }, FnRef::Client { connection: 0, id: "c".into() });
     let of_handler = FnRef::Handler(4);
     for function in [&own, &old, &of_handler] {
+        // It was received twice.
         f.session.state.references.import(function).unwrap();
-        f.session.state.dropped_imports.push((function.clone(), 2));
+        f.session.state.references.import(function).unwrap();
+        f.session.drop_import(function.clone());
     }
     f.session.send_dropped_imports();
     f.collect();

@@ -67,9 +67,12 @@ pub(in crate::session) fn line(message: &FromSession) -> String {
         FromSession::Attached { connection, evals_queued } => format!("attached {connection} {evals_queued}"),
         FromSession::Client { connection, event: sent } => format!("{connection}: {}", event(sent)),
         FromSession::CallHandler(call) => {
-            let target = match call.target {
+            let target = match &call.target {
                 HandlerTarget::Binding(number) => format!("binding {number}"),
                 HandlerTarget::Function(number) => format!("function {number}"),
+                HandlerTarget::Describe { server, client, query } => {
+                    format!("describe {} {} {query:?}", server.version(), client.len())
+                }
             };
             let input = match &call.input {
                 HandlerInput::Value { value, .. } => value.to_string(),
@@ -85,7 +88,7 @@ pub(in crate::session) fn line(message: &FromSession) -> String {
         FromSession::Discharge { charge, is_open: true } => format!("drop text {charge}"),
         FromSession::Discharge { charge, is_open: false } => format!("discharge {charge}"),
         FromSession::Dequeued { charge } => format!("dequeued {charge}"),
-        FromSession::Used { cpu } => format!("used {} ms", cpu.as_millis()),
+        FromSession::Used { cpu, .. } => format!("used {} ms", cpu.as_millis()),
         FromSession::Observed(observation) => match observation {
             Observation::EvalFinished { number, error, .. } => {
                 format!("eval {number} {}", error.as_ref().map_or("done", kind_of))
@@ -93,10 +96,16 @@ pub(in crate::session) fn line(message: &FromSession) -> String {
             Observation::ClientCalled { error } => {
                 format!("called {}", error.as_ref().map_or("done", kind_of))
             }
+            Observation::Levels { references, evals_queued } => {
+                format!("levels {references} references, {evals_queued} evals")
+            }
             Observation::Refused { reason } => format!("refused {reason}"),
         },
         FromSession::Info { request, .. } => format!("info {request}"),
-        FromSession::Ended(closing) => format!("ended {closing:?}"),
+        FromSession::Ended { connection, closing } => match connection {
+            Some(connection) => format!("{connection}: ended {closing:?}"),
+            None => format!("ended {closing:?}"),
+        },
     }
 }
 
