@@ -23,6 +23,8 @@ mod port;
 mod settings;
 mod share;
 mod table;
+#[cfg(test)]
+mod tests;
 mod token;
 
 use std::sync::Arc;

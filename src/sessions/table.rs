@@ -20,6 +20,8 @@ use serde::{Deserialize, Serialize};
 
 use super::token::{TokenHash, TokenHashes};
 pub(super) use memory::MemoryTable;
+#[cfg(test)]
+pub(super) use suite::table_suite;
 
 /// The number of the connection that opens a session.
 pub(super) const FIRST_CONNECTION: u64 = 1;
