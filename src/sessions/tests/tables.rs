@@ -8,7 +8,7 @@ use crate::sessions::table::{
     MemoryTable, Release, Released, SessionClaim, SessionRecord, TableError, TableFuture,
 };
 
-/// A table in memory whose answers take a while, and which fails while it is told to.
+/// A table in memory whose operations take a while, and fail while `is_down` is set.
 #[derive(Default)]
 struct RemoteTable {
     table: MemoryTable,
@@ -16,7 +16,7 @@ struct RemoteTable {
 }
 
 impl RemoteTable {
-    /// Does what is asked only after others have run.
+    /// Runs an operation after other tasks have run.
     fn later<'a, T: Send + 'a>(
         &'a self,
         operation: impl FnOnce(&'a MemoryTable) -> TableFuture<'a, T> + Send + 'a,
