@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reconnect_waits_are_between_half_and_all_of_the_doubled_time() {
+    fn reconnect_waits_are_half_to_all_of_the_doubled_time() {
         let policy =
             Reconnect { initial: Duration::from_millis(100), max: Duration::from_secs(1), attempts: 99 };
         for (random, percent) in [(0.0, 50), (0.5, 75), (1.0, 100)] {

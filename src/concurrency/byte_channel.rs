@@ -142,7 +142,7 @@ mod tests {
     use futures_util::FutureExt as _;
 
     #[test]
-    fn message_past_the_byte_limit_is_refused_until_one_is_received() {
+    fn message_past_the_byte_limit_is_refused_until_one_is_read() {
         let (sender, mut receiver) = byte_channel(8, 10);
         assert_eq!(sender.try_send('a', 10), Ok(()));
         // Ten bytes wait, which is the limit: one more message gets through, however long it is.
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn message_past_the_message_limit_is_refused_and_counts_nothing() {
+    fn message_past_the_count_limit_is_refused_and_not_counted() {
         let (sender, mut receiver) = byte_channel(1, 10);
         assert_eq!(sender.try_send('a', 1), Ok(()));
         assert_eq!(sender.try_send('b', 1), Err(ByteSendError::Full));

@@ -63,7 +63,7 @@ pub enum SessionEvent {
         /// With what.
         payload: Payload,
     },
-    /// Nobody waits for this call any more.
+    /// The answer to this call is not awaited any more.
     GiveUp {
         /// Which.
         call: u64,

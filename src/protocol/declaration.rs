@@ -71,7 +71,7 @@ impl Declaration {
         }
     }
 
-    /// Reads a declaration that stands in a file: a field nobody knows is an error.
+    /// Reads a declaration that stands in a file: an unknown field is an error.
     pub fn from_file(value: &Value) -> Result<Self, DeclarationError> {
         let fields = fields_of(value)?;
         match fields.keys().find(|key| !FILE_FIELDS.contains(&key.as_str())) {
@@ -83,7 +83,7 @@ impl Declaration {
         }
     }
 
-    /// Reads a declaration that came from a peer: a field nobody knows is skipped.
+    /// Reads a declaration that came from a peer: an unknown field is skipped.
     pub fn from_peer(value: &Value) -> Result<Self, DeclarationError> {
         Self::from_fields(fields_of(value)?)
     }

@@ -85,7 +85,7 @@ pub enum NameError {
     #[error("`{0}` is declared twice")]
     Duplicate(String),
     /// One name is a prefix of another.
-    #[error("`{prefix}` cannot be a function and hold `{longer}` at once")]
+    #[error("`{prefix}` cannot be both a function and a namespace with `{longer}`")]
     Prefix {
         /// The shorter of the two.
         prefix: String,

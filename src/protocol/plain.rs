@@ -121,8 +121,8 @@ mod tests {
             "at": {"$date": "2026-01-01T00:00:00.000Z"}, "nan": {"$number": "NaN"}, "zero": {"$number": "-0"},
             "gone": {"$undefined": true}, "list": [{"$undefined": true}],
         });
-        let told = json!({"at": "2026-01-01T00:00:00.000Z", "nan": null, "zero": 0, "list": [null]});
-        assert_eq!(to_plain(wire).unwrap(), told);
+        let plain = json!({"at": "2026-01-01T00:00:00.000Z", "nan": null, "zero": 0, "list": [null]});
+        assert_eq!(to_plain(wire).unwrap(), plain);
         assert_eq!(to_plain(json!({"$undefined": true})).unwrap(), Value::Null);
     }
 

@@ -1,7 +1,7 @@
 //! What a JSON text would be as a value in memory, measured without making it one.
 //!
 //! A value in memory takes many times the bytes of its text: `[0,0,0]` has two bytes an element and some eighty in
-//! memory. Whoever makes a value of a text that a peer sent asks here first.
+//! memory. It is asked before a value is made of a text that a peer sent.
 
 use serde_json::Value;
 

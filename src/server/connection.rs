@@ -3,6 +3,7 @@
 //! It never waits for a script or a handler, nor for the session itself: a session that is being opened and commands
 //! that find its inbox full are polled, and the client is not read meanwhile.
 
+mod admission;
 mod session_queue;
 
 use std::pin::Pin;
@@ -10,30 +11,26 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use self::admission::{CatalogChange, admit, out_of_budget, refusal, watch_catalog};
 use self::session_queue::SessionQueue;
 use crate::binding::Principal;
 use crate::budget::{Charge, ConnectionBudget, Purpose};
-use crate::catalog::Catalog;
 use crate::observe;
 use crate::protocol::boundary::SessionCommand;
 use crate::protocol::methods::HandshakeParams;
 use crate::protocol::peer::{Effect, Peer};
 use crate::protocol::shape::tree_bytes;
-use crate::quota::{Account, EvalSlot, QuotaExceeded};
-use crate::rpc::{ErrorObject, Id, Kind};
-use crate::session::boundary::{Admission, ToSession};
+use crate::quota::QuotaExceeded;
+use crate::rpc::{ErrorObject, Id};
+use crate::session::boundary::ToSession;
 use crate::sessions::events::{ConnectionEvent, EventReceiver};
 use crate::sessions::{Directory, OpenSession, SessionLease};
 use crate::transport::{
     Conversation, Disconnect, Driver, DriverSettings, InputEnd, Outbox, Timeouts, Transport, WRITE_STALL_MAX,
     close_code,
 };
-
-/// When a request that found the budget used up is worth another attempt: most requests are answered by then.
-const BUDGET_RETRY_MS: u64 = 100;
 
 /// What a connection needs to know.
 pub(crate) struct ConnectionConfig {
@@ -378,40 +375,6 @@ impl Conversation for Connection {
     }
 
     fn on_end(&mut self, _: Instant) {}
-}
-
-/// Ready when the server's bindings change, with what to wait on next.
-type CatalogChange = Pin<Box<dyn Future<Output = Option<watch::Receiver<Arc<Catalog>>>> + Send>>;
-
-fn watch_catalog(mut catalog_rx: watch::Receiver<Arc<Catalog>>) -> CatalogChange {
-    Box::pin(async move { catalog_rx.changed().await.ok().map(|()| catalog_rx) })
-}
-
-/// What the quotas of a principal say to a request, and the place of an eval that waits, if these are counted.
-fn admit(account: &Arc<Account>, command: &SessionCommand, waits: bool) -> (Admission, Option<EvalSlot>) {
-    match command {
-        SessionCommand::Eval { .. } | SessionCommand::Invoke { .. } => {}
-        SessionCommand::Answer { .. } | SessionCommand::Release { .. } => return Default::default(),
-    }
-    let cpu = account.check_cpu(Instant::now).err();
-    let (queue, slot) = match waits.then(|| account.queue_eval()) {
-        Some(Ok(slot)) => (None, Some(slot).filter(EvalSlot::is_counted)),
-        Some(Err(exceeded)) => (Some(exceeded), None),
-        None => (None, None),
-    };
-    (Admission { cpu, queue, has_slot: slot.is_some() }, slot)
-}
-
-/// The answer to a request that a client sends while it has calls to answer and its budget is used up.
-fn out_of_budget() -> ErrorObject {
-    observe::refused("bytes-in-flight");
-    let message = "the requests in flight take too many bytes";
-    ErrorObject::new(Kind::Busy, message).with("retryAfterMs", BUDGET_RETRY_MS)
-}
-
-fn refusal(exceeded: QuotaExceeded) -> ErrorObject {
-    observe::refused(exceeded.resource.name());
-    exceeded.into()
 }
 
 #[cfg(test)]

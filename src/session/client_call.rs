@@ -292,7 +292,7 @@ impl Session {
         self.deliver(waiter, Err(error), 0);
     }
 
-    /// Settles a call of the script in the next turn of whoever pays for it.
+    /// Settles a call of the script in the next turn of the eval or invocation that pays for it.
     pub(super) fn settle_soon(&mut self, charged_to: ChargedTo, settlement: Settlement) {
         let charged_to = self.current_payer(charged_to);
         let depth = self.depth_of(charged_to);

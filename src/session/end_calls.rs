@@ -60,6 +60,9 @@ impl Session {
             self.withdraw_call(number);
             self.send_held();
         }
+        if let Some(number) = self.state.handler_calls.for_request(request) {
+            self.cancel_handler_call(number);
+        }
     }
 
     /// Takes a call back from the client.

@@ -97,6 +97,7 @@ pub enum CallTarget {
 
 /// What the driver is to do.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // Nearly all of them are messages; a box for each would cost more.
 pub enum Effect {
     /// Send this to the host.
     Send(FromSession),
@@ -108,7 +109,7 @@ pub enum Effect {
     ReplaceContext,
 }
 
-/// What the machine is told.
+/// What happens to a session.
 #[derive(Debug)]
 pub enum Input {
     /// The host sent something.

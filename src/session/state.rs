@@ -201,17 +201,6 @@ impl SessionState {
         self.client.as_ref().is_some_and(|client| client.bindings.contains(CONSOLE_WRITE))
     }
 
-    /// Whether a binding of the client takes the place of a server binding of that name. The server may have got it after
-    /// the client had declared its own.
-    pub(super) fn is_hidden_by_client(&self, name: &str) -> bool {
-        self.client.as_ref().is_some_and(|client| client.bindings.names().conflict(name).is_some())
-    }
-
-    /// The number of the server binding of that name, unless the client hides it.
-    pub(super) fn server_binding(&self, name: &str) -> Option<u32> {
-        self.catalog.number_of(name).filter(|_| !self.is_hidden_by_client(name))
-    }
-
     /// The requests of the eval with that key: one that runs, waits, or hit a memory limit and is not answered yet.
     pub(super) fn requesters_of(&mut self, key: &str) -> Option<&mut Vec<Requester>> {
         match self.recovery.stopped_eval() {

@@ -104,7 +104,7 @@ pub struct Settled {
     pub charged_to: ChargedTo,
     /// Its value or its error.
     pub outcome: Result<Encoded, ErrorObject>,
-    /// The functions in the value, exported to whoever gets it.
+    /// The functions in the value, exported to its receiver.
     pub exported: Vec<u64>,
 }
 

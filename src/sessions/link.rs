@@ -239,7 +239,7 @@ impl SessionLink {
     /// The session said how it is doing.
     pub(super) fn answer_inspection(&self, request: u64, info: SessionInfo) {
         if let Some(info_tx) = self.inspections.lock().remove(&request) {
-            // Whoever asked may be gone.
+            // The request may have been cancelled.
             let _ = info_tx.send(info);
         }
     }

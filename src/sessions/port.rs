@@ -255,6 +255,14 @@ impl LocalPort {
     }
 }
 
+impl Drop for LocalPort {
+    /// A session whose task is dropped, with its shard or by a panic, has ended too.
+    fn drop(&mut self) {
+        self.link.mark_ended();
+        self.link.end();
+    }
+}
+
 impl Port for LocalPort {
     fn send(&self, message: FromSession) -> Option<ToSession> {
         self.link.flush();
@@ -287,7 +295,7 @@ impl Port for LocalPort {
         };
         match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(outcome) => Some(outcome),
-            // Whoever polls it next brings a waker; the first poll of a fresh task always happens.
+            // The next poll brings a waker; the first poll of a fresh task always happens.
             Poll::Pending => {
                 self.spawn(number, eval, work, cancel);
                 None

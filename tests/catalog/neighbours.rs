@@ -114,7 +114,7 @@ async fn served_during(binding: &str, input: Value) -> usize {
 }
 
 #[tokio::test]
-async fn neighbour_is_served_while_types_of_many_bindings_are_written() {
+async fn neighbour_is_served_while_many_types_are_written() {
     let served = served_during("bindings.types", json!({})).await;
     assert!(served >= SERVED_MIN, "{served}");
 }

@@ -60,7 +60,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn functions_are_replaced_at_any_depth_and_not_in_escaped_objects() {
+    fn functions_are_replaced_but_not_in_escaped_objects() {
         let mut value = json!({"a": [{"$fn": "f1"}], "b": {"$object": {"$fn": "f1", "c": {"$fn": "f2"}}}});
         replace(&mut value, &mut |function| Some(json!(format!("was {}", id_of(function)?))));
         assert_eq!(value, json!({"a": ["was f1"], "b": {"$object": {"$fn": "f1", "c": "was f2"}}}));

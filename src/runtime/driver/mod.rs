@@ -24,7 +24,7 @@ use super::slices::{self, Contender};
 use super::total::MemoryTotal;
 use crate::limits::Limits;
 use crate::quota::Account;
-use crate::session::boundary::{FromSession, ToSession};
+use crate::session::boundary::{FromSession, Observation, ToSession};
 use crate::session::{BeginTurn, Effect, Input, RootId, Session, SessionState, Stop, Time, TurnReport};
 
 /// What a driver is made of.
@@ -55,6 +55,8 @@ pub(crate) struct Driver {
     /// Values to be freed when the JavaScript stack is empty.
     freed: Vec<RootId>,
     slices: u32,
+    /// References and evals that wait, as last reported.
+    levels: (usize, usize),
     /// Last, so that it is dropped last.
     engine: Rc<Engine>,
 }
@@ -73,8 +75,19 @@ impl Driver {
         let principal = Arc::as_ptr(&account).addr();
         let residence =
             Shard::current().map(|shard| shard.register(account, inbox_tx, Arc::clone(&engine.poll_counter)));
-        let (freed, slices) = (Vec::new(), 0);
-        Ok(Self { session, port, inbox_rx, limits, memory, principal, residence, freed, slices, engine })
+        Ok(Self {
+            session,
+            port,
+            inbox_rx,
+            limits,
+            memory,
+            principal,
+            residence,
+            freed: Vec::new(),
+            slices: 0,
+            levels: (0, 0),
+            engine,
+        })
     }
 
     /// Serves until the session has ended.
@@ -121,8 +134,22 @@ impl Driver {
         self.residence.as_ref().is_some_and(Residence::is_retired)
     }
 
+    /// Reports the numbers of references and of evals that wait, if they changed since the last report.
+    fn report_levels(&mut self) {
+        let levels = {
+            let state = &self.session.machine.borrow().state;
+            (state.references.len(), state.evals.queued())
+        };
+        if levels != self.levels {
+            self.levels = levels;
+            let (references, evals_queued) = levels;
+            self.port.send(FromSession::Observed(Observation::Levels { references, evals_queued }));
+        }
+    }
+
     /// Waits for a message, or for the next thing whose time comes.
     async fn wait(&mut self) {
+        self.report_levels();
         let now = self.now();
         let wake_at = self.session.machine.borrow_mut().wake_at(now);
         let wake_at = wake_at.map(|at| self.session.clock.instant(at));

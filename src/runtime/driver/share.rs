@@ -34,6 +34,7 @@ impl Driver {
             return contender;
         }
         self.drain_inbox();
+        self.report_levels();
         self.apply(Input::Resuming);
         contender
     }

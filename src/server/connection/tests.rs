@@ -109,7 +109,7 @@ fn over_quota() -> Connection {
 }
 
 #[test]
-fn request_past_the_message_quota_is_refused_and_its_id_is_free() {
+fn request_past_the_message_quota_is_refused_and_frees_its_id() {
     let mut connection = over_quota();
     for _ in 0..2 {
         let mut out = Outbox::default();

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn outbox_full_of_calls_holds_the_next_and_is_busy_past_the_limits() {
+    fn outbox_full_holds_the_next_call_and_is_busy_past_limits() {
         let mut outbox = Outbox::new(1);
         assert!(outbox.has_room_for_call());
         outbox.note_sent(false);

@@ -61,7 +61,7 @@ fn refused_eval_with_a_slot_is_balanced() {
 }
 
 #[test]
-fn answer_of_the_client_is_discharged_once_whatever_becomes_of_it() {
+fn answer_of_the_client_is_discharged_exactly_once() {
     type Play = fn(&mut Fixture);
     let cases: [(&str, Play); 6] = [
         ("it is settled", |f| {
