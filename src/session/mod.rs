@@ -23,6 +23,8 @@ pub(crate) mod positions;
 mod reset;
 mod roles;
 mod script;
+#[cfg(test)]
+mod simulation;
 mod state;
 mod stop;
 pub mod tables;

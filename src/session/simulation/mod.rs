@@ -1,0 +1,331 @@
+//! Random histories of a session in virtual time, against a small model of everything around it.
+//!
+//! A seed gives a history: clients that connect, cut, stall, resume and send JSON through the connection machine; a
+//! host with handlers, quotas and catalogs; scripts as lists of operations instead of JavaScript; a clock. The models
+//! keep their own books and panic when the machine does not fit them. `check` looks at the state after each step, and
+//! at what is left when everything is quiet.
+//!
+//! `SIMULATION_HISTORIES` and `SIMULATION_SEED` make a longer run, and one history again.
+
+mod check;
+mod clients;
+mod connection;
+mod context;
+mod host;
+mod script;
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::boundary::{FromSession, ToSession};
+use super::tests::support::{catalog, line, turn_line};
+use super::{ContextFacts, Effect, Input, Session, SessionState, Time};
+use crate::limits::Limits;
+use crate::protocol::boundary::Closing;
+use clients::Clients;
+use context::Context;
+use host::Host;
+use script::RunningTurn;
+
+/// Histories of a run in the ordinary tests.
+const HISTORIES: u64 = 2_000;
+
+/// Steps of a history before everything is let come to rest.
+const STEPS: usize = 120;
+
+/// Steps of the driver without any time passing: more than that is a loop without end.
+const DRIVES_MAX: usize = 20_000;
+
+/// The last steps that are printed with a failure.
+const STEPS_SHOWN: usize = 60;
+
+/// What is printed of a step.
+const STEP_CHARS_MAX: usize = 220;
+
+/// When the state is written and read in between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RoundTrips {
+    Never,
+    Sometimes,
+    Always,
+}
+
+/// See the module.
+struct World {
+    rng: fastrand::Rng,
+    /// Apart from the other, so that a history is the same with and without round trips.
+    round_trip_rng: fastrand::Rng,
+    round_trips: RoundTrips,
+    session: Session,
+    limits: Arc<Limits>,
+    now: Time,
+    context: Context,
+    /// How often the context was replaced.
+    epoch: u64,
+    is_overdrawn: bool,
+    turn: Option<RunningTurn>,
+    host: Host,
+    clients: Clients,
+    trace: Option<Vec<String>>,
+}
+
+impl World {
+    fn new(seed: u64, round_trips: RoundTrips, is_traced: bool) -> Self {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let limits = Arc::new(small_limits(&mut rng));
+        let server = catalog(1, &["echo", "kv.get"]);
+        let state = SessionState::new("id".into(), "alice".into(), server, &limits, Time::default());
+        Self {
+            rng,
+            round_trip_rng: fastrand::Rng::with_seed(seed),
+            round_trips,
+            session: Session::new(state, Arc::clone(&limits)),
+            limits,
+            now: Time::default(),
+            context: Context::default(),
+            epoch: 0,
+            is_overdrawn: false,
+            turn: None,
+            host: Host::default(),
+            clients: Clients::default(),
+            trace: is_traced.then(Vec::new),
+        }
+    }
+
+    fn note(&mut self, text: impl FnOnce() -> String) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(format!("{:>7} ms  {}", self.now.since_start().as_millis(), text()));
+        }
+    }
+
+    fn send(&mut self, message: ToSession) {
+        if self.host.ended.is_some() {
+            return;
+        }
+        self.note(|| format!("host: {}", serde_json::to_string(&message).unwrap_or_default()));
+        self.apply(Input::Message(message));
+    }
+
+    fn apply(&mut self, input: Input) {
+        self.session.apply(input, self.now);
+        self.perform_effects();
+    }
+
+    fn perform_effects(&mut self) {
+        while self.session.has_effects() {
+            for effect in self.session.take_effects() {
+                match effect {
+                    Effect::Send(message) => self.receive(message),
+                    Effect::StopTurn(stop) => {
+                        let turn = self.turn.as_mut().expect("a turn that runs is stopped");
+                        turn.stop.get_or_insert(stop);
+                    }
+                    Effect::FreeRoots(roots) => roots.into_iter().for_each(|root| self.context.free(root)),
+                    Effect::DropRejections => {}
+                    Effect::ReplaceContext => self.replace_context(),
+                }
+            }
+        }
+    }
+
+    fn receive(&mut self, message: FromSession) {
+        assert!(self.host.ended.is_none(), "sent after the end: {}", line(&message));
+        self.note(|| line(&message));
+        match message {
+            FromSession::Attached { connection, .. } => self.clients.attached = Some(connection),
+            FromSession::Client { connection, event } => self.receive_event(connection, event),
+            message => self.host.receive(message),
+        }
+    }
+
+    fn replace_context(&mut self) {
+        assert!(self.turn.is_none(), "the context is replaced under a running turn");
+        let is_replaced = self.rng.u8(..50) > 0;
+        self.note(|| format!("context replaced: {is_replaced}"));
+        if is_replaced {
+            self.epoch += 1;
+            self.context.replace();
+        }
+        self.session.apply(Input::ContextReplaced(is_replaced), self.now);
+    }
+
+    fn set_context(&mut self) {
+        let has_jobs = !self.context.jobs.is_empty();
+        self.session.set_context(ContextFacts {
+            has_jobs,
+            has_leftovers: has_jobs,
+            memory_bytes: 0,
+            refused_by_total: None,
+            is_overdrawn: self.is_overdrawn,
+        });
+    }
+
+    /// One step of the driver; returns whether there was anything to do.
+    fn drive(&mut self) -> bool {
+        if self.host.ended.is_some() {
+            return false;
+        }
+        if self.turn.is_some() {
+            self.resume_turn();
+            return true;
+        }
+        if self.session.is_ending() {
+            self.session.finish(self.now);
+            self.perform_effects();
+            return true;
+        }
+        self.session.send_dropped_imports();
+        self.perform_effects();
+        self.set_context();
+        if let Some(begin) = self.session.next_turn(self.now) {
+            self.note(|| format!("turn: {}", turn_line(&begin)));
+            self.perform_effects();
+            self.begin_turn(begin);
+            return true;
+        }
+        self.perform_effects();
+        if self.session.end_deadlocked_eval() {
+            self.perform_effects();
+            return true;
+        }
+        let is_due = self.session.wake_at(self.now).is_some_and(|at| at <= self.now);
+        if is_due {
+            self.apply(Input::Tick);
+        }
+        is_due
+    }
+
+    /// Drives until nothing is to be done at this time.
+    fn drive_to_rest(&mut self) {
+        for _ in 0..DRIVES_MAX {
+            if !self.drive() {
+                return;
+            }
+        }
+        panic!("the session does not come to rest");
+    }
+
+    /// Time passes, up to the next thing that is due or a little.
+    fn pass_time(&mut self) {
+        let random = self.now + Duration::from_millis(self.rng.u64(1..400));
+        let next = match self.session.wake_at(self.now) {
+            Some(at) if self.rng.bool() => at,
+            Some(_) | None => random,
+        };
+        self.now = self.now.max(next);
+        if self.turn.is_none() && self.host.ended.is_none() {
+            self.apply(Input::Tick);
+        }
+    }
+
+    fn step(&mut self) {
+        match self.rng.u8(..100) {
+            0..=39 => self.act_as_client(),
+            40..=59 => self.act_as_host(),
+            60..=89 => {
+                for _ in 0..self.rng.usize(1..6) {
+                    self.drive();
+                }
+            }
+            _ => self.pass_time(),
+        }
+        if self.rng.u16(..2_000) == 0 {
+            let closing = if self.rng.bool() { Closing::GoingAway } else { Closing::Fault };
+            self.send(ToSession::End(closing));
+        }
+        self.check_step();
+    }
+
+    /// A whole history.
+    fn run(&mut self) {
+        for _ in 0..STEPS {
+            if self.host.ended.is_some() {
+                break;
+            }
+            self.step();
+        }
+        self.finish();
+    }
+}
+
+/// Limits that are reached within a history.
+fn small_limits(rng: &mut fastrand::Rng) -> Limits {
+    Limits {
+        queued_evals_max: 4,
+        timers_max: 4,
+        references_max: 6,
+        calls_per_eval_max: 6,
+        client_calls_open_max: 2,
+        keyed_outcomes_max: 3,
+        console_bytes_max: 600,
+        cpu_ms_max: 8,
+        wall_ms_max: 1_500,
+        binding_ms_max: 400,
+        client_call_ms_max: 2_000,
+        approve_ms_max: 1_000,
+        client_grace_ms: if rng.bool() { 0 } else { 250 },
+        background_cpu_ms_per_minute: 12,
+        invoke_depth_max: 3,
+        requests_open_max: 12,
+        ..Limits::default()
+    }
+}
+
+/// Runs the history of a seed; a failure prints its last steps.
+fn run_history(seed: u64) {
+    let result = catch_unwind(|| World::new(seed, RoundTrips::Sometimes, false).run());
+    if let Err(panic) = result {
+        // The same history again, with its steps noted.
+        let mut world = World::new(seed, RoundTrips::Sometimes, true);
+        let _ = catch_unwind(AssertUnwindSafe(|| world.run()));
+        let trace = world.trace.unwrap_or_default();
+        eprintln!("SIMULATION_SEED={seed} failed after:");
+        for step in &trace[trace.len().saturating_sub(STEPS_SHOWN)..] {
+            eprintln!("{}", step.chars().take(STEP_CHARS_MAX).collect::<String>());
+        }
+        resume_unwind(panic);
+    }
+}
+
+fn from_environment(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}: expected a number, got {text:?}")))
+}
+
+#[test]
+fn session_in_random_histories_keeps_its_promises() {
+    match from_environment("SIMULATION_SEED") {
+        Some(seed) if std::env::var("SIMULATION_HISTORIES").is_err() => run_history(seed),
+        first => {
+            let first = first.unwrap_or(1);
+            let histories = from_environment("SIMULATION_HISTORIES").unwrap_or(HISTORIES);
+            (first..first.saturating_add(histories)).for_each(run_history);
+        }
+    }
+}
+
+fn trace_of(seed: u64, round_trips: RoundTrips) -> Vec<String> {
+    let mut world = World::new(seed, round_trips, true);
+    world.run();
+    world.trace.unwrap_or_default()
+}
+
+/// Panics at the first step in which two runs of a seed differ.
+fn check_same(seed: u64, other: RoundTrips) {
+    let (first, second) = (trace_of(seed, RoundTrips::Never), trace_of(seed, other));
+    if let Some(at) = (0..first.len().max(second.len())).find(|at| first.get(*at) != second.get(*at)) {
+        panic!("seed {seed}, step {at}: {:?} and {:?}", first.get(at), second.get(at));
+    }
+    assert!(first.len() > STEPS / 4, "seed {seed}: {} steps are no history", first.len());
+}
+
+#[test]
+fn history_of_a_seed_is_always_the_same() {
+    (1..=20).for_each(|seed| check_same(seed, RoundTrips::Never));
+}
+
+#[test]
+fn state_written_and_read_continues_identically() {
+    (1..=20).for_each(|seed| check_same(seed, RoundTrips::Always));
+}

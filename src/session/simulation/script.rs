@@ -1,0 +1,382 @@
+//! Turns of the model script: the operations, and what they ask of the machine as the driver would.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use serde_json::value::to_raw_value;
+use serde_json::{Value, json};
+
+use super::World;
+use super::context::{Rooted, Task};
+use crate::protocol::fn_ref::FnRef;
+use crate::protocol::fn_values;
+use crate::protocol::methods::Payload;
+use crate::rpc::{ErrorObject, Kind};
+use crate::session::boundary::HandlerTarget;
+use crate::session::tables::{ConsoleLine, ScriptCall};
+use crate::session::{
+    AwaitedPromise, BeginTurn, CallValue, Callable, ChargedTo, Encoded, Input, PendingCall, PendingTarget,
+    Positions, RefHolder, Settled, Settlement, Stop, TurnReport, ValueSource, Work,
+};
+
+/// A turn that has begun.
+#[derive(Debug)]
+pub(super) struct RunningTurn {
+    charged_to: ChargedTo,
+    cpu: Duration,
+    budget: Duration,
+    /// Tasks that go on in it.
+    runnable: VecDeque<u64>,
+    settled: Vec<Settled>,
+    /// Why it is to end, as the machine asked.
+    pub(super) stop: Option<Stop>,
+    recovered: Option<bool>,
+}
+
+/// How far a task got.
+enum Progress {
+    Over(Result<(), Kind>),
+    Waits,
+    /// Goes on after a suspension of the turn.
+    Suspended,
+    Stopped(Stop),
+}
+
+impl World {
+    /// Begins a turn and runs it to its end or its first suspension.
+    pub(super) fn begin_turn(&mut self, begin: BeginTurn) {
+        let BeginTurn { turn, spent, budget } = begin;
+        let mut running = RunningTurn {
+            charged_to: turn.charged_to,
+            cpu: spent,
+            budget,
+            runnable: VecDeque::new(),
+            settled: Vec::new(),
+            stop: None,
+            recovered: None,
+        };
+        match turn.work {
+            Work::Eval(source) => {
+                self.clients.note_started(&source.name);
+                let settles = Some((turn.charged_to, RefHolder::Client));
+                running.runnable.push_back(self.start(settles, &source.name, &source.code));
+            }
+            Work::Call { function, holder, .. } => {
+                let body = self.context.body_of(function);
+                running.runnable.push_back(self.start(Some((turn.charged_to, holder)), "function", body));
+            }
+            Work::Settle(settlements) => {
+                let woken = settlements.into_iter().filter_map(|settlement| self.settle(settlement));
+                running.runnable.extend(woken.collect::<Vec<_>>());
+            }
+            Work::Timer(timer) => {
+                let waiting = self.context.timers.remove(&timer);
+                running.runnable.extend(waiting.expect("a timer fires once"));
+            }
+            Work::Jobs | Work::Bindings => {}
+            Work::Recover(_) => running.recovered = Some(self.rng.u8(..10) < 7),
+        }
+        self.turn = Some(running);
+        self.run_turn();
+    }
+
+    fn start(&mut self, settles: Option<(ChargedTo, RefHolder)>, name: &str, code: &str) -> u64 {
+        let operations = code.chars().collect();
+        let name = name.to_owned();
+        self.context.task(Task { settles, name, operations, exported: Vec::new(), is_awaited: false })
+    }
+
+    /// Settles a call of the script; returns the task that goes on.
+    fn settle(&mut self, settlement: Settlement) -> Option<u64> {
+        let Settlement { call, outcome, source, .. } = settlement;
+        let ScriptCall { resolve, reject, .. } = self.session.state.script_calls.take(call)?;
+        let waiting = self.context.calls.remove(&call).expect("a call is settled once");
+        for end in [resolve, reject] {
+            assert_eq!(self.context.live.remove(&end), Some(Rooted::Call(call)), "the promise of {call}");
+        }
+        if let Ok(value) = outcome {
+            self.import_functions(value, source);
+        }
+        waiting
+    }
+
+    fn import_functions(&mut self, value: CallValue, source: ValueSource) {
+        let connection = self.session.state.connection().unwrap_or_default();
+        let mut value = match value {
+            CallValue::Tree(value) => value,
+            CallValue::Text(text) => serde_json::from_str(text.get()).unwrap(),
+        };
+        let (references, imports) = (&mut self.session.state.references, &mut self.context.imports);
+        fn_values::rename(&mut value, |id| {
+            let function = match source {
+                ValueSource::Client => FnRef::Client { connection, id: id.to_owned() },
+                ValueSource::Handler => FnRef::parse_or_unknown(id),
+            };
+            if references.import(&function).is_ok() {
+                *imports.entry(function).or_default() += 1;
+            }
+            None
+        });
+    }
+
+    /// Goes on with the turn that was suspended.
+    pub(super) fn resume_turn(&mut self) {
+        self.apply(Input::Resuming);
+        if self.session.is_stopping().is_some() {
+            self.turn_mut().stop.get_or_insert(Stop::Closed);
+        }
+        self.run_turn();
+    }
+
+    fn turn_mut(&mut self) -> &mut RunningTurn {
+        self.turn.as_mut().expect("a turn runs")
+    }
+
+    fn run_turn(&mut self) {
+        let stopped = loop {
+            if let Some(stop) = self.turn_mut().stop {
+                break Some(stop);
+            }
+            let Some(task) = self.next_task() else { break None };
+            match self.run_task(task) {
+                Progress::Over(outcome) => self.finish_task(task, outcome),
+                Progress::Waits => self.await_task(task),
+                Progress::Suspended => {
+                    self.turn_mut().runnable.push_front(task);
+                    return self.apply(Input::Suspended);
+                }
+                Progress::Stopped(stop) => {
+                    self.context.tasks.remove(&task);
+                    break Some(stop);
+                }
+            }
+        };
+        self.end_turn(stopped);
+    }
+
+    /// The next task of the turn; what an eval leaves behind at its end runs in a later turn.
+    fn next_task(&mut self) -> Option<u64> {
+        if let Some(task) = self.turn_mut().runnable.pop_front() {
+            return Some(task);
+        }
+        let is_eval = |settled: &Settled| matches!(settled.charged_to, ChargedTo::Eval(_));
+        let is_eval_over = self.turn_mut().settled.iter().any(is_eval);
+        if is_eval_over || self.turn_mut().recovered.is_some() { None } else { self.context.jobs.pop_front() }
+    }
+
+    fn end_turn(&mut self, stopped: Option<Stop>) {
+        let Some(RunningTurn { cpu, settled, recovered, runnable, .. }) = self.turn.take() else { return };
+        self.context.jobs.extend(runnable);
+        let used = self.rng.u8(..20);
+        self.is_overdrawn = recovered.is_none() && used == 0;
+        self.set_context();
+        self.apply(Input::TurnEnded(TurnReport { settled, stopped, cpu, recovered }));
+    }
+
+    /// The promise of a task that waits is awaited, once.
+    fn await_task(&mut self, task: u64) {
+        let Some(waiting) = self.context.tasks.get_mut(&task) else { return };
+        if let (Some((charged_to, holder)), false) = (waiting.settles, waiting.is_awaited) {
+            waiting.is_awaited = true;
+            let name = waiting.name.clone();
+            let promise = self.context.root(Rooted::Promise);
+            let positions = Positions::default();
+            let awaited = AwaitedPromise { charged_to, promise, name, positions, holder };
+            self.session.state.promises.push(awaited);
+        }
+    }
+
+    fn finish_task(&mut self, task: u64, outcome: Result<(), Kind>) {
+        let Some(Task { settles: Some((charged_to, holder)), name, exported, is_awaited, .. }) =
+            self.context.tasks.remove(&task)
+        else {
+            return;
+        };
+        let is_wanted =
+            !is_awaited || self.session.state.promises.iter().any(|promise| promise.charged_to == charged_to);
+        if !is_wanted {
+            return;
+        }
+        let names: Vec<Value> = exported.iter().map(|number| json!({"$fn": format!("f{number}")})).collect();
+        let value = json!({"name": name, "functions": names});
+        let outcome = match (outcome, holder) {
+            (Ok(()), RefHolder::Client) => Ok(Encoded::Text(to_raw_value(&value).unwrap())),
+            (Ok(()), RefHolder::Handler) => Ok(Encoded::Tree(value)),
+            (Err(kind), _) => Err(ErrorObject::new(kind, "thrown")),
+        };
+        // What was exported for a result that is not returned is taken back by the encoder.
+        let exported = if outcome.is_ok() { exported } else { self.take_back(holder, &exported) };
+        self.turn_mut().settled.push(Settled { charged_to, outcome, exported });
+    }
+
+    fn take_back(&mut self, holder: RefHolder, exported: &[u64]) -> Vec<u64> {
+        self.session.take_back_exports(holder, exported);
+        Vec::new()
+    }
+
+    fn run_task(&mut self, task: u64) -> Progress {
+        loop {
+            let spent = Duration::from_micros(self.rng.u64(10..400));
+            let turn = self.turn_mut();
+            turn.cpu += spent;
+            if turn.cpu > turn.budget {
+                return Progress::Stopped(Stop::Cpu);
+            }
+            let known = self.context.tasks.get_mut(&task).expect("the task exists");
+            let Some(operation) = known.operations.pop_front() else { return Progress::Over(Ok(())) };
+            match self.operate(task, operation) {
+                Some(progress) => return progress,
+                None => continue,
+            }
+        }
+    }
+
+    /// One operation; `None` to go on with the next.
+    fn operate(&mut self, task: u64, operation: char) -> Option<Progress> {
+        match operation {
+            'c' | 'C' => self.call_client(task, "tool", json!(1), operation == 'c'),
+            'w' => self.call_client(task, "slow", json!(1), true),
+            'n' => self.call_client(task, "count", json!(7), true),
+            'm' => self.call_client(task, "missing", json!(1), true),
+            'i' => self.call_import(task),
+            's' | 'S' => self.call_server(task, Vec::new(), operation == 's'),
+            'q' => self.call_server_within_turn(),
+            'h' => self.pass_function_to_handler(task),
+            'f' => self.export_to_result(task),
+            't' | 'T' => self.set_timer(task, operation == 't'),
+            'p' => self.print(),
+            'D' => self.leave_behind("tcp"),
+            'L' => self.leave_behind("l"),
+            'g' => self.drop_imports(),
+            'x' => Some(Progress::Over(Err(Kind::EvalError))),
+            'd' => Some(Progress::Waits),
+            'y' => Some(Progress::Stopped(Stop::Memory)),
+            'z' => Some(Progress::Suspended),
+            'l' => self.run_on(task),
+            other => unreachable!("no operation {other}"),
+        }
+    }
+
+    fn leave_behind(&mut self, operations: &str) -> Option<Progress> {
+        let task = self.context.detach(operations);
+        self.context.jobs.push_back(task);
+        None
+    }
+
+    /// Runs until it is stopped.
+    fn run_on(&mut self, task: u64) -> Option<Progress> {
+        self.turn_mut().cpu += Duration::from_millis(1);
+        self.context.tasks.get_mut(&task)?.operations.push_front('l');
+        Some(Progress::Suspended)
+    }
+
+    fn print(&mut self) -> Option<Progress> {
+        self.context.printed += 1;
+        let (level, text) = ("log".to_owned(), self.context.printed.to_string());
+        self.session.state.console.push(ConsoleLine { level, text, at_ms: 0, late: false });
+        None
+    }
+
+    fn set_timer(&mut self, task: u64, is_awaited: bool) -> Option<Progress> {
+        let at = self.now + Duration::from_millis(self.rng.u64(..300));
+        let timer = self.context.timer(is_awaited.then_some(task));
+        let charged_to = self.turn_mut().charged_to;
+        if !self.session.state.timers.set(timer, at, charged_to) {
+            self.context.timers.remove(&timer);
+            return None;
+        }
+        is_awaited.then_some(Progress::Waits)
+    }
+
+    /// Opens a call; `None` when the script has made too many.
+    fn open_call(&mut self, waiting: Option<u64>) -> Option<u64> {
+        let charged_to = self.turn_mut().charged_to;
+        let call = self.session.state.script_calls.open(charged_to, self.limits.calls_per_eval_max)?;
+        let (resolve, reject) =
+            (self.context.root(Rooted::Call(call)), self.context.root(Rooted::Call(call)));
+        self.context.calls.insert(call, waiting);
+        let opened = ScriptCall { resolve, reject, stack: String::new(), payload_bytes: 8, claimed_bytes: 8 };
+        self.session.state.script_calls.wait(call, opened);
+        Some(call)
+    }
+
+    fn push_pending(&mut self, call: u64, target: PendingTarget) {
+        let (charged_to, depth) = (self.turn_mut().charged_to, self.session.state.depth + 1);
+        self.session.state.pending.push(PendingCall { call, charged_to, target, depth });
+    }
+
+    fn call_client(&mut self, task: u64, name: &str, input: Value, is_awaited: bool) -> Option<Progress> {
+        let call = self.open_call(is_awaited.then_some(task))?;
+        self.push_pending(call, PendingTarget::Binding(name.to_owned(), Payload::Input(input)));
+        is_awaited.then_some(Progress::Waits)
+    }
+
+    fn call_import(&mut self, task: u64) -> Option<Progress> {
+        let (function, _) = self.context.imports.first_key_value()?;
+        let function = function.clone();
+        let call = self.open_call(Some(task))?;
+        match function {
+            FnRef::Handler(number) => {
+                let target = HandlerTarget::Function(number);
+                let called = self.session.call_handler_for_script(call, target, json!([]), Vec::new());
+                self.host.begin(called);
+            }
+            function => self.push_pending(call, PendingTarget::Function(function, Payload::Args(Vec::new()))),
+        }
+        Some(Progress::Waits)
+    }
+
+    fn call_server(&mut self, task: u64, functions: Vec<FnRef>, is_awaited: bool) -> Option<Progress> {
+        let call = self.open_call(is_awaited.then_some(task))?;
+        let target = HandlerTarget::Binding(0);
+        let called = self.session.call_handler_for_script(call, target, json!(1), functions);
+        self.host.begin(called);
+        is_awaited.then_some(Progress::Waits)
+    }
+
+    /// A handler that is ready answers inside the turn.
+    fn call_server_within_turn(&mut self) -> Option<Progress> {
+        let call = self.open_call(None)?;
+        let target = HandlerTarget::Binding(1);
+        let called = self.session.call_handler_for_script(call, target, json!(1), Vec::new());
+        self.host.note_number(called.number);
+        self.session.finish_within_turn(called.number);
+        let ScriptCall { resolve, reject, .. } = self.session.state.script_calls.take(call)?;
+        [resolve, reject].map(|end| self.context.free(end));
+        None
+    }
+
+    fn export(&mut self, holder: RefHolder) -> Option<u64> {
+        let identity = self.context.function();
+        let callable = Callable::Script(identity);
+        let number = self.session.state.references.export(holder, &callable).ok()?;
+        assert_eq!(self.session.state.references.root_of(&callable), None, "a new function has no root");
+        let root = self.context.root(Rooted::Function(identity));
+        self.session.state.references.set_root(&callable, root);
+        Some(number)
+    }
+
+    fn pass_function_to_handler(&mut self, task: u64) -> Option<Progress> {
+        let functions = self.export(RefHolder::Handler).map(FnRef::Script).into_iter().collect();
+        self.call_server(task, functions, true)
+    }
+
+    fn export_to_result(&mut self, task: u64) -> Option<Progress> {
+        let holder = self.context.tasks.get(&task)?.settles?.1;
+        let known = self.context.tasks.get(&task)?;
+        if known.operations.iter().any(|operation| *operation != 'f') {
+            // Functions of the result are exported when it is encoded, at the end.
+            self.context.tasks.get_mut(&task)?.operations.push_back('f');
+            return None;
+        }
+        let number = self.export(holder)?;
+        self.context.tasks.get_mut(&task)?.exported.push(number);
+        None
+    }
+
+    /// The garbage collector finds the functions of the outside that the script dropped.
+    fn drop_imports(&mut self) -> Option<Progress> {
+        self.session.state.dropped_imports.extend(std::mem::take(&mut self.context.imports));
+        None
+    }
+}
