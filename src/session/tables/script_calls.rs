@@ -39,6 +39,7 @@ pub struct ScriptCalls {
     waiting: BTreeMap<u64, ScriptCall>,
     payload_bytes: usize,
     claimed_bytes: usize,
+    #[serde(with = "crate::session::pairs")]
     made: BTreeMap<ChargedTo, u64>,
 }
 
