@@ -192,9 +192,7 @@ impl World {
         else {
             return;
         };
-        let is_wanted =
-            !is_awaited || self.session.state.promises.iter().any(|promise| promise.charged_to == charged_to);
-        if !is_wanted {
+        if is_awaited && !self.is_awaited(charged_to) {
             return;
         }
         let names: Vec<Value> = exported.iter().map(|number| json!({"$fn": format!("f{number}")})).collect();
@@ -207,6 +205,11 @@ impl World {
         // What was exported for a result that is not returned is taken back by the encoder.
         let exported = if outcome.is_ok() { exported } else { self.take_back(holder, &exported) };
         self.turn_mut().settled.push(Settled { charged_to, outcome, exported });
+    }
+
+    /// Whether the promise of an eval or invocation is still awaited.
+    fn is_awaited(&self, charged_to: ChargedTo) -> bool {
+        self.session.state.promises.iter().any(|promise| promise.charged_to == charged_to)
     }
 
     fn take_back(&mut self, holder: RefHolder, exported: &[u64]) -> Vec<u64> {
@@ -362,8 +365,11 @@ impl World {
     }
 
     fn export_to_result(&mut self, task: u64) -> Option<Progress> {
-        let holder = self.context.tasks.get(&task)?.settles?.1;
         let known = self.context.tasks.get(&task)?;
+        let (charged_to, holder) = known.settles?;
+        if known.is_awaited && !self.is_awaited(charged_to) {
+            return None;
+        }
         if known.operations.iter().any(|operation| *operation != 'f') {
             // Functions of the result are exported when it is encoded, at the end.
             self.context.tasks.get_mut(&task)?.operations.push_back('f');
