@@ -71,6 +71,10 @@ impl World {
             note(&call["reject"]);
         }
         state["promises"].as_array().unwrap().iter().for_each(|promise| note(&promise["promise"]));
+        for rejection in state["rejections"].as_array().unwrap() {
+            note(&rejection["promise"]);
+            note(&rejection["reason"]);
+        }
         let uses = state["references"]["uses"].as_array().unwrap();
         uses.iter().for_each(|uses| note(&uses[1]["root"]));
         let live: BTreeSet<RootId> = self.context.live.keys().copied().collect();

@@ -58,7 +58,8 @@ impl World {
             peer::Effect::Send(text) => self.hear(number, &text),
             peer::Effect::Handshake { request, .. } => {
                 let bindings = catalog(0, &self.clients.connections[&number].bindings);
-                self.send(ToSession::Attach { connection: number, bindings, schema_bytes: 0 });
+                let listed = self.host.catalog();
+                self.send(ToSession::Attach { connection: number, bindings, listed, schema_bytes: 0 });
                 assert_eq!(self.clients.attached, Some(number), "an attach is answered");
                 let Some(connection) = self.clients.connections.get_mut(&number) else { return };
                 let text = connection.peer.on_handshake(&request, Ok(&json!({})));
@@ -156,6 +157,9 @@ impl World {
         if self.rng.bool() {
             bindings.push("console.write");
         }
+        if self.rng.bool() {
+            bindings.push("bindings.changed");
+        }
         let declared: Vec<Value> = bindings.iter().map(|name| json!({"name": name})).collect();
         let params = json!({"protocol": "0.1", "bindings": declared, "notifications": ["cancel_invoke"]});
         let mut connection = Connection::new(bindings, self.context.printed, self.limits.requests_open_max);
@@ -208,7 +212,7 @@ impl World {
     }
 
     fn send_eval(&mut self, number: u64) {
-        const OPERATIONS: &[u8] = b"ccccCwnmiissSqhffttTppppDgxzzzzdly";
+        const OPERATIONS: &[u8] = b"ccccCwnmiissSqhffttTppppDgrxzzzzdly";
         let Some(connection) = self.clients.connections.get(&number) else { return };
         let name = format!("{number}-{}", connection.next_id());
         let length = self.rng.usize(..6);

@@ -3,11 +3,13 @@
 //! It keeps its own books and panics when the session's messages do not fit them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::World;
+use crate::catalog::Catalog;
 use crate::protocol::boundary::Closing;
 use crate::protocol::fn_ref::FnRef;
 use crate::protocol::methods::Payload;
@@ -109,7 +111,7 @@ impl Host {
             FromSession::Dequeued { charge } => {
                 assert!(self.slots.remove(&charge), "the place of {charge} is free twice");
             }
-            FromSession::Ended(closing) => self.ended = Some(closing),
+            FromSession::Ended { closing, .. } => self.ended = Some(closing),
             FromSession::Attached { .. } | FromSession::Client { .. } => unreachable!("for a client"),
             FromSession::Used { .. } | FromSession::Observed(_) | FromSession::Info { .. } => {}
         }
@@ -122,6 +124,15 @@ impl Host {
         assert!(self.handlers.is_empty(), "handlers at work: {:?}", self.handlers.keys());
         let open: Vec<_> = self.requests.iter().filter(|(_, is_cancelled)| !**is_cancelled).collect();
         assert!(open.is_empty(), "requests not answered: {open:?}");
+    }
+
+    /// The server's bindings at their latest version.
+    pub(super) fn catalog(&self) -> Arc<Catalog> {
+        // The third one takes a name that clients declare.
+        let more = ["fresh", "kv.set", "tool"][usize::try_from(self.last_version % 3).unwrap_or_default()];
+        let names: &[&str] =
+            if self.last_version == 0 { &["echo", "kv.get"] } else { &["echo", "kv.get", more] };
+        catalog(self.last_version + 1, names)
     }
 
     fn new_function(&mut self) -> Value {
@@ -255,11 +266,8 @@ impl World {
 
     fn change_catalog(&mut self) {
         self.host.last_version += 1;
-        // The third one takes a name that the client has declared.
-        let more =
-            ["fresh", "kv.set", "tool"][usize::try_from(self.host.last_version % 3).unwrap_or_default()];
-        let version = self.host.last_version + 1;
-        self.send(ToSession::Catalog(catalog(version, &["echo", "kv.get", more])));
+        let catalog = self.host.catalog();
+        self.send(ToSession::Catalog(catalog));
     }
 
     fn report_quota(&mut self) {

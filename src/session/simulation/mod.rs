@@ -122,7 +122,6 @@ impl World {
                         turn.stop.get_or_insert(stop);
                     }
                     Effect::FreeRoots(roots) => roots.into_iter().for_each(|root| self.context.free(root)),
-                    Effect::DropRejections => {}
                     Effect::ReplaceContext => self.replace_context(),
                 }
             }
@@ -154,7 +153,6 @@ impl World {
         let has_jobs = !self.context.jobs.is_empty();
         self.session.set_context(ContextFacts {
             has_jobs,
-            has_leftovers: has_jobs,
             memory_bytes: 0,
             refused_by_total: None,
             is_overdrawn: self.is_overdrawn,
@@ -175,8 +173,6 @@ impl World {
             self.perform_effects();
             return true;
         }
-        self.session.send_dropped_imports();
-        self.perform_effects();
         self.set_context();
         if let Some(begin) = self.session.next_turn(self.now) {
             self.note(|| format!("turn: {}", turn_line(&begin)));

@@ -13,10 +13,10 @@ use crate::protocol::fn_values;
 use crate::protocol::methods::Payload;
 use crate::rpc::{ErrorObject, Kind};
 use crate::session::boundary::HandlerTarget;
-use crate::session::tables::{ConsoleLine, ScriptCall};
+use crate::session::tables::{ConsoleLine, Rejection, ScriptCall};
 use crate::session::{
-    AwaitedPromise, BeginTurn, CallValue, Callable, ChargedTo, Encoded, Input, PendingCall, PendingTarget,
-    Positions, RefHolder, Settled, Settlement, Stop, TurnReport, ValueSource, Work,
+    AwaitedPromise, BeginTurn, CallValue, Callable, ChargedTo, Encoded, Input, PendingTarget, Positions,
+    RefHolder, Settled, Settlement, Stop, TurnReport, ValueSource, Work,
 };
 
 /// A turn that has begun.
@@ -113,7 +113,7 @@ impl World {
                 ValueSource::Handler => FnRef::parse_or_unknown(id),
             };
             if references.import(&function).is_ok() {
-                *imports.entry(function).or_default() += 1;
+                imports.insert(function);
             }
             None
         });
@@ -159,7 +159,6 @@ impl World {
         if let Some(task) = self.turn_mut().runnable.pop_front() {
             return Some(task);
         }
-        let is_eval = |settled: &Settled| matches!(settled.charged_to, ChargedTo::Eval(_));
         let is_eval_over = self.turn_mut().settled.iter().any(is_eval);
         if is_eval_over || self.turn_mut().recovered.is_some() { None } else { self.context.jobs.pop_front() }
     }
@@ -167,6 +166,7 @@ impl World {
     fn end_turn(&mut self, stopped: Option<Stop>) {
         let Some(RunningTurn { cpu, settled, recovered, runnable, .. }) = self.turn.take() else { return };
         self.context.jobs.extend(runnable);
+        self.report_rejections(stopped, &settled);
         let used = self.rng.u8(..20);
         self.is_overdrawn = recovered.is_none() && used == 0;
         self.set_context();
@@ -251,6 +251,7 @@ impl World {
             'D' => self.leave_behind("tcp"),
             'L' => self.leave_behind("l"),
             'g' => self.drop_imports(),
+            'r' => self.reject(),
             'x' => Some(Progress::Over(Err(Kind::EvalError))),
             'd' => Some(Progress::Waits),
             'y' => Some(Progress::Stopped(Stop::Memory)),
@@ -264,6 +265,22 @@ impl World {
         let task = self.context.detach(operations);
         self.context.jobs.push_back(task);
         None
+    }
+
+    /// A promise is rejected that nothing handles.
+    fn reject(&mut self) -> Option<Progress> {
+        let (promise, reason) = (self.context.root(Rooted::Promise), self.context.root(Rooted::Promise));
+        self.session.state.rejections.push(Rejection { promise, reason });
+        None
+    }
+
+    /// Rejections are reported when a turn ends, except that in which the eval does.
+    fn report_rejections(&mut self, stopped: Option<Stop>, settled: &[Settled]) {
+        if stopped.is_none() && !settled.iter().any(is_eval) {
+            for Rejection { promise, reason } in std::mem::take(&mut self.session.state.rejections) {
+                [promise, reason].map(|root| self.context.free(root));
+            }
+        }
     }
 
     /// Runs until it is stopped.
@@ -293,8 +310,8 @@ impl World {
 
     /// Opens a call; `None` when the script has made too many.
     fn open_call(&mut self, waiting: Option<u64>) -> Option<u64> {
-        let charged_to = self.turn_mut().charged_to;
-        let call = self.session.state.script_calls.open(charged_to, self.limits.calls_per_eval_max)?;
+        self.session.check_call_depth().ok()?;
+        let call = self.session.open_script_call(8).ok()?;
         let (resolve, reject) =
             (self.context.root(Rooted::Call(call)), self.context.root(Rooted::Call(call)));
         self.context.calls.insert(call, waiting);
@@ -303,47 +320,41 @@ impl World {
         Some(call)
     }
 
-    fn push_pending(&mut self, call: u64, target: PendingTarget) {
-        let (charged_to, depth) = (self.turn_mut().charged_to, self.session.state.depth + 1);
-        self.session.state.pending.push(PendingCall { call, charged_to, target, depth });
-    }
-
     fn call_client(&mut self, task: u64, name: &str, input: Value, is_awaited: bool) -> Option<Progress> {
         let call = self.open_call(is_awaited.then_some(task))?;
-        self.push_pending(call, PendingTarget::Binding(name.to_owned(), Payload::Input(input)));
+        self.session.call_client_later(call, PendingTarget::Binding(name.to_owned(), Payload::Input(input)));
         is_awaited.then_some(Progress::Waits)
     }
 
     fn call_import(&mut self, task: u64) -> Option<Progress> {
-        let (function, _) = self.context.imports.first_key_value()?;
-        let function = function.clone();
+        let function = self.context.imports.first()?.clone();
         let call = self.open_call(Some(task))?;
         match function {
-            FnRef::Handler(number) => {
-                let target = HandlerTarget::Function(number);
-                let called = self.session.call_handler_for_script(call, target, json!([]), Vec::new());
-                self.host.begin(called);
-            }
-            function => self.push_pending(call, PendingTarget::Function(function, Payload::Args(Vec::new()))),
+            FnRef::Handler(number) => self.call_handler(call, HandlerTarget::Function(number), Vec::new()),
+            function => self
+                .session
+                .call_client_later(call, PendingTarget::Function(function, Payload::Args(Vec::new()))),
         }
         Some(Progress::Waits)
     }
 
     fn call_server(&mut self, task: u64, functions: Vec<FnRef>, is_awaited: bool) -> Option<Progress> {
         let call = self.open_call(is_awaited.then_some(task))?;
-        let target = HandlerTarget::Binding(0);
-        let called = self.session.call_handler_for_script(call, target, json!(1), functions);
-        self.host.begin(called);
+        self.call_handler(call, HandlerTarget::Binding(0), functions);
         is_awaited.then_some(Progress::Waits)
+    }
+
+    fn call_handler(&mut self, call: u64, target: HandlerTarget, functions: Vec<FnRef>) {
+        let made = self.session.make_handler_call(call, target, json!([]), functions);
+        self.session.await_handler(made.number, call);
+        self.host.begin(made);
     }
 
     /// A handler that is ready answers inside the turn.
     fn call_server_within_turn(&mut self) -> Option<Progress> {
         let call = self.open_call(None)?;
-        let target = HandlerTarget::Binding(1);
-        let called = self.session.call_handler_for_script(call, target, json!(1), Vec::new());
-        self.host.note_number(called.number);
-        self.session.finish_within_turn(called.number);
+        let made = self.session.make_handler_call(call, HandlerTarget::Binding(1), json!(1), Vec::new());
+        self.host.note_number(made.number);
         let ScriptCall { resolve, reject, .. } = self.session.state.script_calls.take(call)?;
         [resolve, reject].map(|end| self.context.free(end));
         None
@@ -382,7 +393,13 @@ impl World {
 
     /// The garbage collector finds the functions of the outside that the script dropped.
     fn drop_imports(&mut self) -> Option<Progress> {
-        self.session.state.dropped_imports.extend(std::mem::take(&mut self.context.imports));
+        for function in std::mem::take(&mut self.context.imports) {
+            self.session.drop_import(function);
+        }
         None
     }
+}
+
+fn is_eval(settled: &Settled) -> bool {
+    matches!(settled.charged_to, ChargedTo::Eval(_))
 }

@@ -86,7 +86,8 @@ fn detach_fails_calls_and_releases_functions() {
 #[test]
 fn bindings_are_announced_before_anything_else_runs() {
     let mut f = Fixture::new();
-    f.send(ToSession::Attach { connection: 1, bindings: catalog(0, CLIENT), schema_bytes: 5 });
+    let (bindings, listed) = (catalog(0, CLIENT), catalog(1, SERVER));
+    f.send(ToSession::Attach { connection: 1, bindings, listed, schema_bytes: 5 });
     f.eval(1, 1, "a");
     assert_eq!(f.begin(), "Background: bindings");
     f.end();

@@ -252,7 +252,7 @@ fn background_budget_used_up_delays_timers_and_jobs() {
     let mut f = Fixture::attached_with(|limits| limits.background_cpu_ms_per_minute = 10);
     f.session.state.timers.set(1, f.now, ChargedTo::Background);
     f.session.state.background.charge(Duration::from_millis(10));
-    f.session.set_context(ContextFacts { has_leftovers: true, ..ContextFacts::default() });
+    f.session.set_context(ContextFacts { has_jobs: true, ..ContextFacts::default() });
     assert_eq!(f.begin(), "nothing");
     assert_eq!(f.session.wake_at(f.now), Some(Time::after_start(Duration::from_secs(60))));
     f.wait(60_000);

@@ -119,7 +119,8 @@ fn imports_dropped_by_the_script_are_released_to_their_client() {
     let of_handler = FnRef::Handler(4);
     for function in [&own, &old, &of_handler] {
         f.session.state.references.import(function).unwrap();
-        f.session.state.dropped_imports.push((function.clone(), 2));
+        f.session.state.references.import(function).unwrap();
+        f.session.drop_import(function.clone());
     }
     f.session.send_dropped_imports();
     f.collect();

@@ -35,9 +35,9 @@ fn handler_done_within_the_turn_settles_nothing() {
     let mut f = Fixture::attached();
     f.eval(1, 1, "a");
     f.begin();
-    let number = f.call_server(0);
-    f.session.finish_within_turn(number);
-    f.session.state.script_calls.take(1).unwrap();
+    let call = f.script_call();
+    let number = f.session.make_handler_call(call, HandlerTarget::Binding(0), json!(1), Vec::new()).number;
+    f.session.state.script_calls.take(call).unwrap();
     f.end();
     f.send(ToSession::HandlerDone { number, outcome: Ok(json!(4)) });
     assert_eq!(f.begin(), "nothing");

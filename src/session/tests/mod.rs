@@ -105,7 +105,8 @@ impl Fixture {
     }
 
     fn attach(&mut self, connection: u64, bindings: &[&str]) {
-        self.send(ToSession::Attach { connection, bindings: catalog(0, bindings), schema_bytes: 0 });
+        let (bindings, listed) = (catalog(0, bindings), catalog(1, SERVER));
+        self.send(ToSession::Attach { connection, bindings, listed, schema_bytes: 0 });
         self.run_bindings_turn();
     }
 
@@ -240,7 +241,9 @@ impl Fixture {
     fn call_server(&mut self, binding: u32) -> u64 {
         let call = self.script_call();
         let target = HandlerTarget::Binding(binding);
-        self.session.call_handler_for_script(call, target, json!(1), Vec::new()).number
+        let number = self.session.make_handler_call(call, target, json!(1), Vec::new()).number;
+        self.session.await_handler(number, call);
+        number
     }
 
     fn print(&mut self, text: &str) {
@@ -277,7 +280,7 @@ impl Fixture {
         let asked = std::mem::take(&mut self.asked);
         let stop = |effect| match effect {
             Effect::StopTurn(stop) => Some(stop),
-            Effect::Send(_) | Effect::FreeRoots(_) | Effect::DropRejections | Effect::ReplaceContext => None,
+            Effect::Send(_) | Effect::FreeRoots(_) | Effect::ReplaceContext => None,
         };
         asked.into_iter().filter_map(stop).collect()
     }
@@ -288,7 +291,7 @@ impl Fixture {
         for effect in std::mem::take(&mut self.asked) {
             match effect {
                 Effect::FreeRoots(roots) => freed.extend(roots.iter().map(|root| root.0)),
-                Effect::Send(_) | Effect::StopTurn(_) | Effect::DropRejections | Effect::ReplaceContext => {}
+                Effect::Send(_) | Effect::StopTurn(_) | Effect::ReplaceContext => {}
             }
         }
         freed.sort_unstable();

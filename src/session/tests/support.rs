@@ -67,9 +67,10 @@ pub(in crate::session) fn line(message: &FromSession) -> String {
         FromSession::Attached { connection, evals_queued } => format!("attached {connection} {evals_queued}"),
         FromSession::Client { connection, event: sent } => format!("{connection}: {}", event(sent)),
         FromSession::CallHandler(call) => {
-            let target = match call.target {
+            let target = match &call.target {
                 HandlerTarget::Binding(number) => format!("binding {number}"),
                 HandlerTarget::Function(number) => format!("function {number}"),
+                HandlerTarget::Describe { query, .. } => format!("describe {query:?}"),
             };
             let input = match &call.input {
                 HandlerInput::Value { value, .. } => value.to_string(),
@@ -85,7 +86,7 @@ pub(in crate::session) fn line(message: &FromSession) -> String {
         FromSession::Discharge { charge, is_open: true } => format!("drop text {charge}"),
         FromSession::Discharge { charge, is_open: false } => format!("discharge {charge}"),
         FromSession::Dequeued { charge } => format!("dequeued {charge}"),
-        FromSession::Used { cpu } => format!("used {} ms", cpu.as_millis()),
+        FromSession::Used { cpu, slices } => format!("used {} ms in {slices} slices", cpu.as_millis()),
         FromSession::Observed(observation) => match observation {
             Observation::EvalFinished { number, error, .. } => {
                 format!("eval {number} {}", error.as_ref().map_or("done", kind_of))
@@ -93,10 +94,13 @@ pub(in crate::session) fn line(message: &FromSession) -> String {
             Observation::ClientCalled { error } => {
                 format!("called {}", error.as_ref().map_or("done", kind_of))
             }
+            Observation::Levels { references, evals_queued } => {
+                format!("levels {references} {evals_queued}")
+            }
             Observation::Refused { reason } => format!("refused {reason}"),
         },
         FromSession::Info { request, .. } => format!("info {request}"),
-        FromSession::Ended(closing) => format!("ended {closing:?}"),
+        FromSession::Ended { connection, closing } => format!("ended {closing:?} {connection:?}"),
     }
 }
 
