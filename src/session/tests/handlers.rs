@@ -187,7 +187,7 @@ fn server_binding_that_the_client_hides_is_not_called() {
     let expected = [
         "1: answer 2 UnknownBinding",
         "1: call 1 tool 2",
-        r#"1: answer 4 {"value":[{"name":"tool","description":null}]}"#,
+        r#"handler 2 describe Some("tool") {"query":"tool"}"#,
     ];
     assert_eq!(f.lines(), expected);
 }
