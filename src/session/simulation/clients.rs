@@ -34,6 +34,15 @@ pub(super) struct Clients {
 }
 
 impl Clients {
+    /// The session has ended. Every request of its connection is answered by then.
+    pub(super) fn close_all(&mut self) {
+        let attached = self.attached.take().and_then(|number| self.connections.get(&number));
+        if let Some(connection) = attached {
+            assert!(connection.requests.is_empty(), "requests not answered: {:?}", connection.requests);
+        }
+        self.connections.clear();
+    }
+
     /// The code of an eval begins to run; evals do so in the order received.
     pub(super) fn note_started(&mut self, name: &str) {
         let order = self.evals[name].order;

@@ -111,8 +111,9 @@ impl Host {
             FromSession::Dequeued { charge } => {
                 assert!(self.slots.remove(&charge), "the place of {charge} is free twice");
             }
-            FromSession::Ended { closing, .. } => self.ended = Some(closing),
-            FromSession::Attached { .. } | FromSession::Client { .. } => unreachable!("for a client"),
+            FromSession::Attached { .. } | FromSession::Client { .. } | FromSession::Ended { .. } => {
+                unreachable!("for clients")
+            }
             FromSession::Used { .. } | FromSession::Observed(_) | FromSession::Info { .. } => {}
         }
     }

@@ -134,6 +134,11 @@ impl World {
         match message {
             FromSession::Attached { connection, .. } => self.clients.attached = Some(connection),
             FromSession::Client { connection, event } => self.receive_event(connection, event),
+            FromSession::Ended { connection, closing } => {
+                assert_eq!(connection, self.clients.attached, "the connection that is to be closed");
+                self.clients.close_all();
+                self.host.ended = Some(closing);
+            }
             message => self.host.receive(message),
         }
     }

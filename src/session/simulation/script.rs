@@ -164,7 +164,9 @@ impl World {
 
     fn end_turn(&mut self, stopped: Option<Stop>) {
         let Some(RunningTurn { cpu, settled, recovered, runnable, .. }) = self.turn.take() else { return };
-        self.context.jobs.extend(runnable);
+        // What was stopped before it waited for anything is over; the rest goes on later.
+        let is_left = |task: &u64| self.context.tasks.get(task).is_some_and(|task| task.is_awaited);
+        self.context.jobs.extend(runnable.into_iter().filter(is_left).collect::<Vec<_>>());
         self.report_rejections(stopped, &settled);
         let used = self.rng.u8(..20);
         self.is_overdrawn = recovered.is_none() && used == 0;
