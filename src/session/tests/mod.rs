@@ -1,6 +1,7 @@
 //! Flows through the machine, each as inputs and the lines that come out. The fixture plays host, clock and script.
 
 mod attach;
+mod bindings;
 mod calls;
 mod charges;
 mod control;
