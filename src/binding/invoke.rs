@@ -1,16 +1,18 @@
 //! One call of a server binding, from the check of its input to the check of its output.
+//!
+//! Many handlers are ready immediately. Such a call is done without a task, a timer or a future of its own
+//! ([`HandlerEntry::begin`]); what has to wait goes on as a future.
 
-use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, CatchUnwind};
 use serde_json::{Value, json};
 
-use super::{BindingError, Call, Decision, HandlerEntry, SessionScope};
-use crate::catalog::CatalogEntry;
+use super::{BindingError, Call, Decision, FunctionRef, HandlerEntry, HandlerFuture, SessionScope};
 use crate::catalog::check::{Direction, check_value};
 use crate::observe;
 use crate::observe::audit::Event;
@@ -25,6 +27,35 @@ pub enum CallContext {
     Client,
 }
 
+/// A call that has begun.
+pub enum BegunCall {
+    /// It is over.
+    Done(Result<Value, ErrorObject>),
+    /// It has to wait.
+    Running(BoxFuture<'static, Result<Value, ErrorObject>>),
+}
+
+/// What is recorded of a call when it is over.
+struct CallRecord {
+    session: Arc<SessionScope>,
+    started: Instant,
+    decision: &'static str,
+    /// The effects, where the input adds some to the declared ones.
+    effects: Option<Vec<String>>,
+}
+
+/// A handler at work; a panic in it ends nothing else.
+type Work = CatchUnwind<AssertUnwindSafe<HandlerFuture>>;
+
+/// A call among those that its binding may have at a time, until dropped.
+struct Slot(Arc<HandlerEntry>);
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.slots.add_permits(1);
+    }
+}
+
 impl HandlerEntry {
     /// Runs one call to its end, and records it in the metrics and the audit log.
     pub async fn invoke(
@@ -33,137 +64,158 @@ impl HandlerEntry {
         call: Call,
         caller: CallContext,
     ) -> Result<Value, ErrorObject> {
-        let started = Instant::now();
-        let session = Arc::clone(&call.session);
-        let policy = &session.principal.policy;
-        let effects = self.effects_of(&input);
-        let decision = match policy.decide(&self.entry.declaration.name, &effects) {
+        match self.begin(input, call, caller) {
+            BegunCall::Done(outcome) => outcome,
+            BegunCall::Running(running) => running.await,
+        }
+    }
+
+    /// Begins a call: policy, the check of its input, and the handler as far as it gets without waiting.
+    pub fn begin(self: Arc<Self>, input: Value, call: Call, caller: CallContext) -> BegunCall {
+        let effects = self.extended_effects(&input);
+        let declared = effects.as_deref().unwrap_or(&self.entry.declaration.effects);
+        let decision = match call.session.principal.policy.decide(self.entry.name(), declared) {
             // A client need not approve its own calls.
             Decision::Ask if caller == CallContext::Client => Decision::Allow,
             decision => decision,
         };
-        let decided = decision.name();
-        let outcome = self.perform(input, call, caller, decision, &effects).await;
-        let name = observe::outcome_name(outcome.as_ref().err());
-        self.record_call(&session, &effects, decided, name, started);
-        outcome
-    }
-
-    /// The declared effects and those that this input adds. Few bindings add any, so the others copy nothing.
-    fn effects_of(&self, input: &Value) -> Cow<'_, [String]> {
-        let declared = &self.entry.declaration.effects;
-        let added = self.handler.added_effects(input);
-        if added.iter().all(|effect| declared.iter().any(|known| known == effect)) {
-            return Cow::Borrowed(declared);
-        }
-        let missing = added.iter().filter(|effect| !declared.iter().any(|known| known == **effect));
-        Cow::Owned(declared.iter().cloned().chain(missing.map(|effect| (*effect).to_owned())).collect())
-    }
-
-    fn record_call(
-        &self,
-        session: &SessionScope,
-        effects: &[String],
-        decision: &'static str,
-        outcome: &'static str,
-        started: Instant,
-    ) {
-        let took = started.elapsed();
-        observe::binding_called(&self.entry.declaration.name, outcome, took);
-        session.audit.record(|| Event::Call {
-            principal: session.principal.name.clone(),
-            session: session.id.clone(),
-            binding: self.entry.declaration.name.clone(),
-            effects: effects.to_vec(),
-            decision,
-            outcome,
-            duration_ms: (took.as_secs_f64() * 1e6).round() / 1e3,
-        });
-    }
-
-    /// Policy, input, a free slot, the handler within its time, output.
-    async fn perform(
-        &self,
-        input: Value,
-        mut call: Call,
-        caller: CallContext,
-        decision: Decision,
-        effects: &[String],
-    ) -> Result<Value, ErrorObject> {
-        let name = &self.entry.declaration.name;
-        let session = Arc::clone(&call.session);
-        // The first part of a script's call runs inside its turn, which is charged as a whole.
-        let mut is_in_turn = caller == CallContext::Script && decision == Decision::Allow;
-        self.permit(&input, &mut call, decision, effects).await?;
-        check(Direction::Input, &self.entry, &input, &session, is_in_turn)?;
-        let Ok(_slot) = self.slots.try_acquire() else {
-            return Err(ErrorObject::new(Kind::Busy, format!("{name}: too many concurrent calls")));
+        let record = CallRecord {
+            session: Arc::clone(&call.session),
+            started: Instant::now(),
+            decision: decision.name(),
+            effects,
         };
-        let (output, has_waited) = self.run(input, call).await?;
-        is_in_turn &= !has_waited;
-        check(Direction::Output, &self.entry, &output, &session, is_in_turn)?;
-        Ok(output)
+        match decision {
+            // The first part of a script's call runs inside its turn, which is charged as a whole.
+            Decision::Allow => self.start(input, call, record, caller == CallContext::Script),
+            Decision::Deny(why) => {
+                let denied = Err(ErrorObject::new(Kind::PermissionDenied, why));
+                BegunCall::Done(self.finish(record, denied))
+            }
+            Decision::Ask => BegunCall::Running(Box::pin(self.start_if_approved(input, call, record))),
+        }
     }
 
-    /// Runs the handler. Returns its output, and whether it had to be waited for.
-    async fn run(&self, input: Value, call: Call) -> Result<(Value, bool), ErrorObject> {
-        let name = &self.entry.declaration.name;
-        let started = Instant::now();
+    /// Input, a free slot, the handler until it waits, output.
+    fn start(self: Arc<Self>, input: Value, call: Call, record: CallRecord, is_in_turn: bool) -> BegunCall {
+        let slot =
+            match self.check(Direction::Input, &input, &record, is_in_turn).and_then(|()| self.take_slot()) {
+                Ok(slot) => slot,
+                Err(error) => return BegunCall::Done(self.finish(record, Err(error))),
+            };
         let (deadline, cancel) = (call.deadline, call.cancel.clone());
         // Held here so that functions which the handler does not keep are released when it ends, not before.
         let functions = call.functions.clone();
-        let mut work = AssertUnwindSafe(self.handler.call(input, call)).catch_unwind();
-        let mut has_waited = true;
-        let outcome = match futures_util::poll!(&mut work) {
-            // Many handlers are ready immediately, and need neither a timer nor a wait for cancellation.
+        let mut work: Work = AssertUnwindSafe(self.handler.call(input, call)).catch_unwind();
+        match work.poll_unpin(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(outcome) => {
-                has_waited = false;
-                outcome
+                drop((functions, slot));
+                let outcome = self.read_outcome(outcome, &record, is_in_turn);
+                BegunCall::Done(self.finish(record, outcome))
             }
-            Poll::Pending => tokio::select! {
-                biased;
-                outcome = work => outcome,
-                () = cancel.cancelled() => {
-                    return Err(ErrorObject::new(Kind::Cancelled, format!("{name} was cancelled")));
-                }
-                () = tokio::time::sleep_until(deadline.into()) => {
-                    let waited = started.elapsed().as_millis();
-                    return Err(ErrorObject::new(Kind::Timeout, format!("{name} took longer than {waited} ms")));
-                }
-            },
-        };
-        drop(functions);
-        match outcome {
-            Ok(result) => result.map(|value| (value, has_waited)).map_err(BindingError::into_object),
+            // The next poll brings a waker.
+            Poll::Pending => BegunCall::Running(Box::pin(async move {
+                let waited = tokio::select! {
+                    biased;
+                    outcome = work => Ok(outcome),
+                    () = cancel.cancelled() => {
+                        Err(ErrorObject::new(Kind::Cancelled, format!("{} was cancelled", self.entry.name())))
+                    }
+                    () = tokio::time::sleep_until(deadline.into()) => Err(self.timed_out(&record)),
+                };
+                drop::<(Vec<FunctionRef>, Slot)>((functions, slot));
+                let outcome = waited.and_then(|outcome| self.read_outcome(outcome, &record, false));
+                self.finish(record, outcome)
+            })),
+        }
+    }
+
+    /// Asks the client for approval, then goes on as any call does.
+    async fn start_if_approved(
+        self: Arc<Self>,
+        input: Value,
+        mut call: Call,
+        record: CallRecord,
+    ) -> Result<Value, ErrorObject> {
+        let asked = Instant::now();
+        if let Err(error) = self.ask(&input, &call, &record).await {
+            return self.finish(record, Err(error));
+        }
+        // The time that a person took to approve is not the handler's.
+        call.deadline += asked.elapsed();
+        match self.start(input, call, record, false) {
+            BegunCall::Done(outcome) => outcome,
+            BegunCall::Running(running) => running.await,
+        }
+    }
+
+    /// The declared effects with those that this input adds; `None` where it adds none, as with most bindings.
+    fn extended_effects(&self, input: &Value) -> Option<Vec<String>> {
+        let declared = &self.entry.declaration.effects;
+        let is_declared = |effect: &str| declared.iter().any(|known| known == effect);
+        let added = self.handler.added_effects(input);
+        if added.iter().all(|effect| is_declared(effect)) {
+            return None;
+        }
+        let missing = added.iter().filter(|effect| !is_declared(effect)).map(|effect| (*effect).to_owned());
+        Some(declared.iter().cloned().chain(missing).collect())
+    }
+
+    fn take_slot(self: &Arc<Self>) -> Result<Slot, ErrorObject> {
+        match self.slots.try_acquire() {
+            Ok(permit) => {
+                permit.forget();
+                Ok(Slot(Arc::clone(self)))
+            }
             Err(_) => {
-                tracing::error!(binding = %name, "the handler panicked");
-                Err(ErrorObject::new(Kind::BindingError, format!("{name}: the handler failed")))
+                let message = format!("{}: too many concurrent calls", self.entry.name());
+                Err(ErrorObject::new(Kind::Busy, message))
             }
         }
     }
 
-    async fn permit(
+    fn read_outcome(
         &self,
-        input: &Value,
-        call: &mut Call,
-        decision: Decision,
-        effects: &[String],
-    ) -> Result<(), ErrorObject> {
-        match decision {
-            Decision::Allow => Ok(()),
-            Decision::Deny(why) => Err(ErrorObject::new(Kind::PermissionDenied, why)),
-            Decision::Ask => {
-                let asked = Instant::now();
-                self.ask(input, call, effects).await?;
-                // The time that a person took to approve is not the handler's.
-                call.deadline += asked.elapsed();
-                Ok(())
-            }
-        }
+        outcome: std::thread::Result<Result<Value, BindingError>>,
+        record: &CallRecord,
+        is_in_turn: bool,
+    ) -> Result<Value, ErrorObject> {
+        let name = self.entry.name();
+        let Ok(result) = outcome else {
+            tracing::error!(binding = %name, "the handler panicked");
+            return Err(ErrorObject::new(Kind::BindingError, format!("{name}: the handler failed")));
+        };
+        let output = result.map_err(BindingError::into_object)?;
+        self.check(Direction::Output, &output, record, is_in_turn)?;
+        Ok(output)
     }
 
-    async fn ask(&self, input: &Value, call: &Call, effects: &[String]) -> Result<(), ErrorObject> {
-        let name = &self.entry.declaration.name;
+    fn timed_out(&self, record: &CallRecord) -> ErrorObject {
+        let waited = record.started.elapsed().as_millis();
+        ErrorObject::new(Kind::Timeout, format!("{} took longer than {waited} ms", self.entry.name()))
+    }
+
+    /// Records a call that is over.
+    fn finish(&self, record: CallRecord, outcome: Result<Value, ErrorObject>) -> Result<Value, ErrorObject> {
+        let CallRecord { session, started, decision, effects } = record;
+        let took = started.elapsed();
+        let name = observe::outcome_name(outcome.as_ref().err());
+        observe::binding_called(self.entry.name(), name, took);
+        session.audit.record(|| Event::Call {
+            principal: session.principal.name.clone(),
+            session: session.id.clone(),
+            binding: self.entry.name().to_owned(),
+            effects: effects.unwrap_or_else(|| self.entry.declaration.effects.clone()),
+            decision,
+            outcome: name,
+            duration_ms: (took.as_secs_f64() * 1e6).round() / 1e3,
+        });
+        outcome
+    }
+
+    async fn ask(&self, input: &Value, call: &Call, record: &CallRecord) -> Result<(), ErrorObject> {
+        let name = self.entry.name();
+        let effects = record.effects.as_deref().unwrap_or(&self.entry.declaration.effects);
         let question = json!({
             "binding": name, "input": input, "effects": effects, "evalId": call.eval_id,
         });
@@ -174,25 +226,25 @@ impl HandlerEntry {
             Err(error) => refused(&format!("no approval: {}", error.into_object().message)),
         }
     }
-}
 
-/// Checks a value; outside of a turn of the script, the time is charged to the principal here.
-fn check(
-    direction: Direction,
-    entry: &CatalogEntry,
-    value: &Value,
-    session: &SessionScope,
-    is_in_turn: bool,
-) -> Result<(), ErrorObject> {
-    let schema = match direction {
-        Direction::Input => entry.input.as_ref(),
-        Direction::Output => entry.output.as_ref(),
-    };
-    if is_in_turn || schema.is_none() {
-        return check_value(direction, entry.name(), schema, value);
+    /// Checks a value; outside of a turn of the script, the time is charged to the principal here.
+    fn check(
+        &self,
+        direction: Direction,
+        value: &Value,
+        record: &CallRecord,
+        is_in_turn: bool,
+    ) -> Result<(), ErrorObject> {
+        let schema = match direction {
+            Direction::Input => self.entry.input.as_ref(),
+            Direction::Output => self.entry.output.as_ref(),
+        };
+        if is_in_turn || schema.is_none() {
+            return check_value(direction, self.entry.name(), schema, value);
+        }
+        let started = Instant::now();
+        let checked = check_value(direction, self.entry.name(), schema, value);
+        record.session.principal.account.charge_cpu(started.elapsed(), Instant::now);
+        checked
     }
-    let started = Instant::now();
-    let checked = check_value(direction, entry.name(), schema, value);
-    session.principal.account.charge_cpu(started.elapsed(), Instant::now);
-    checked
 }

@@ -24,7 +24,7 @@ pub use definition::{Binding, BindingLimits, DeclarationProblem};
 pub use error::BindingError;
 pub use handler::{Handler, HandlerFuture, add_effects_with_member, handler, typed};
 pub use handlers::{HandlerEntry, Handlers, PACKAGE_BINDINGS_MAX, PackageBindings, Registration};
-pub use invoke::CallContext;
+pub use invoke::{BegunCall, CallContext};
 pub use policy::{Decision, Policy, Principal, UnknownNames};
 pub use policy_names::{PolicyNames, STANDARD_EFFECTS, UnknownName};
 pub use publisher::BindingPublisher;

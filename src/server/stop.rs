@@ -36,16 +36,8 @@ impl Server {
     }
 
     async fn wait_until_idle(&self) {
-        while !self.is_idle().await {
+        while !self.state.directory.is_idle().await {
             tokio::time::sleep(IDLE_LOOK_EVERY).await;
         }
-    }
-
-    async fn is_idle(&self) -> bool {
-        let sessions = self.state.directory.list(usize::MAX).await;
-        sessions
-            .iter()
-            .filter_map(|listed| listed.info.as_ref())
-            .all(|info| !info.running && info.evals_queued == 0)
     }
 }

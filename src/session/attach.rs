@@ -9,14 +9,20 @@ use crate::protocol::boundary::{Closing, SessionEvent};
 use crate::protocol::fn_ref::FnRef;
 
 impl Session {
-    /// A connection takes the session, from another one if need be.
+    /// A connection takes the session, from another one if need be. One that comes later than a newer one is closed: the
+    /// session was taken over from it already.
     pub(super) fn attach(&mut self, client: ClientConnection) {
+        let connection = client.number;
+        if connection <= self.state.last_connection {
+            return self
+                .send(FromSession::Client { connection, event: SessionEvent::Close(Closing::TakenOver) });
+        }
+        self.state.last_connection = connection;
         if let Some(number) = self.state.connection() {
             self.send_event(SessionEvent::Close(Closing::TakenOver));
             self.detach(number);
         }
         self.state.stalled = None;
-        let connection = client.number;
         self.offer_catalog(Arc::clone(&client.listed));
         self.state.client = Some(client);
         self.introduce_client();

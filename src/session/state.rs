@@ -58,6 +58,8 @@ pub struct SessionState {
     pub last_client_names: Arc<Catalog>,
     /// A connection to which nothing more is sent. What it sent before it ended may still be on its way.
     pub stalled: Option<u64>,
+    /// The number of the latest connection that has taken it.
+    pub last_connection: u64,
     /// The evals.
     pub evals: EvalQueue,
     /// The outcomes of keyed evals.
@@ -156,6 +158,7 @@ impl SessionState {
             client: None,
             last_client_names: Arc::default(),
             stalled: None,
+            last_connection: 0,
             evals: EvalQueue::new(limits.queued_evals_max, limits.connection_bytes_max.saturating_mul(2)),
             keys: KeyedOutcomes::new(limits.keyed_outcomes_max, limits.keyed_bytes_max),
             ready: VecDeque::new(),

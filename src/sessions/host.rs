@@ -1,23 +1,39 @@
 //! Where sessions run.
 //!
-//! A [`SessionHost`] starts a session and returns the [link](SessionLink) by which messages are exchanged with it.
-//! [`LocalHost`] runs sessions on the shards of this process.
+//! A [`SessionHost`] starts a session and exchanges messages with it: [`ToSession`] in, [`FromSession`] out, and nothing
+//! else. The server reaches a session only through its [`SessionLink`], so it does not know whether the session runs on
+//! a shard of this process ([`LocalHost`]), in another process, or not at all, as in tests.
+//!
+//! A host makes the link of a session with [`SessionLink::new`], starts the session, and from then on:
+//!
+//! - takes the messages out of the link's receiver and passes them on in their order. It stops receiving while the session
+//!   cannot take more: the receiver is the only buffer, and what sends to it waits.
+//! - passes each message of the session to its [`SessionPort`](super::port::SessionPort), also in their order, and what
+//!   that returns back to the session. A host in the same process may ask the port for the outcome of a handler that is
+//!   ready at that moment; another one waits for [`ToSession::HandlerDone`].
+//! - relies on the session for the answers that a message asks for: `Attached`, `Info`, and `Ended`, the last of all.
+//!   After `Ended` it closes the receiver.
+//! - drops the port and the receiver if the session is lost. That ends it for its connections and handlers; the
+//!   directory removes it when it next looks, or at [`Directory::forget_shard`](super::Directory::forget_shard) where many
+//!   are lost together.
+//! - does not trust what comes from a process that runs scripts: a message with an unknown number changes nothing in the
+//!   link, but its size and rate are the host's to bound.
+//!
+//! [`ToSession`]: crate::session::boundary::ToSession
+//! [`ToSession::HandlerDone`]: crate::session::boundary::ToSession::HandlerDone
+//! [`FromSession`]: crate::session::boundary::FromSession
 
-use std::rc::Rc;
+mod local;
+
 use std::sync::Arc;
 
-use tracing::Instrument as _;
+use futures_util::future::BoxFuture;
 
-use super::busy;
 use super::link::SessionLink;
-use super::port::LocalPort;
-use crate::binding::{Handlers, SessionScope};
+use crate::binding::SessionScope;
 use crate::catalog::Catalog;
-use crate::limits::Limits;
-use crate::rpc::{ErrorObject, Kind};
-use crate::runtime::shard::Shard;
-use crate::runtime::{Driver, DriverParts, MemoryTotal};
-use crate::session::{SessionState, Time};
+use crate::rpc::ErrorObject;
+pub(super) use local::LocalHost;
 
 /// A session to be started.
 pub(crate) struct NewSession {
@@ -27,65 +43,15 @@ pub(crate) struct NewSession {
     pub(crate) catalog: Arc<Catalog>,
 }
 
-/// Starts sessions, and exchanges messages with them through their links.
+/// A session that was started.
+pub(crate) struct HostedSession {
+    pub(crate) link: Arc<SessionLink>,
+    /// The shard that runs it, for [`Directory::forget_shard`](super::Directory::forget_shard).
+    pub(crate) shard: usize,
+}
+
+/// Starts sessions. See the module for what it does with them afterwards.
 pub(crate) trait SessionHost: Send + Sync {
-    /// Starts a session.
-    fn start(&self, session: NewSession) -> Result<Arc<SessionLink>, ErrorObject>;
-}
-
-/// Runs sessions on the shards of this process: each on the shard of the connection that opened it.
-pub(crate) struct LocalHost {
-    handlers: Arc<Handlers>,
-    limits: Arc<Limits>,
-    memory: Arc<MemoryTotal>,
-}
-
-impl LocalHost {
-    /// A host of sessions that share these.
-    pub(crate) fn new(handlers: Arc<Handlers>, limits: Arc<Limits>, memory: Arc<MemoryTotal>) -> Self {
-        Self { handlers, limits, memory }
-    }
-}
-
-impl SessionHost for LocalHost {
-    /// Only on a shard, where the session is to live.
-    fn start(&self, NewSession { scope, catalog }: NewSession) -> Result<Arc<SessionLink>, ErrorObject> {
-        let shard = Shard::current().ok_or_else(|| ErrorObject::new(Kind::Internal, "not on a shard"))?;
-        if shard.is_retired() {
-            return Err(busy("the shard was retired"));
-        }
-        let (link, inbox_rx) = SessionLink::new();
-        let principal = &scope.principal;
-        let state = SessionState::new(
-            scope.id.clone(),
-            principal.name.clone(),
-            catalog,
-            &self.limits,
-            Time::default(),
-        );
-        let (account, weight) = (Arc::clone(&principal.account), shard.weigh());
-        let span = tracing::info_span!("session", id = scope.id, principal = principal.name);
-        let port = LocalPort::new(
-            Arc::clone(&link),
-            scope,
-            Arc::clone(&self.handlers),
-            Arc::clone(&self.limits),
-            shard,
-        );
-        let driver = Driver::new(DriverParts {
-            state,
-            limits: Arc::clone(&self.limits),
-            memory: Arc::clone(&self.memory),
-            account,
-            port: Rc::new(port),
-            inbox: (link.downgrade_inbox(), inbox_rx),
-        });
-        let driver = driver.map_err(|error| busy(&error.to_string()))?;
-        let run = async move {
-            driver.run().await;
-            drop(weight);
-        };
-        tokio::task::spawn_local(run.instrument(span));
-        Ok(link)
-    }
+    /// Starts a session. `Busy` if there is no room for it now.
+    fn start(&self, session: NewSession) -> BoxFuture<'_, Result<HostedSession, ErrorObject>>;
 }

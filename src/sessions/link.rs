@@ -138,6 +138,11 @@ impl SessionLink {
         self.ended.is_cancelled() || self.inbox_tx.is_closed()
     }
 
+    /// Whether [`Self::mark_ended`] was called.
+    pub(super) fn is_marked_ended(&self) -> bool {
+        self.ended.is_cancelled()
+    }
+
     /// The session has ended.
     pub(super) fn mark_ended(&self) {
         self.ended.cancel();

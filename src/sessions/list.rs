@@ -1,9 +1,6 @@
 //! The list of sessions, as far as the principal that asks may see it.
 
-use std::sync::Arc;
-
 use super::Directory;
-use super::SessionLink;
 use crate::binding::{MissingRole, Principal, Role};
 use crate::session::boundary::SessionInfo;
 
@@ -33,7 +30,7 @@ pub(crate) enum ListScope {
 impl Directory {
     /// Up to `most` sessions with their state.
     pub async fn list(&self, most: usize) -> Vec<Listed> {
-        self.list_where(most, |_| true).await
+        self.list_of(None, most).await
     }
 
     /// Up to `most` sessions with their state, as `principal` may see them: its own, or, for an operator, all.
@@ -44,7 +41,7 @@ impl Directory {
         most: usize,
     ) -> Result<Vec<Listed>, MissingRole> {
         match scope {
-            ListScope::Own => Ok(self.list_where(most, |owner| owner == principal.name).await),
+            ListScope::Own => Ok(self.list_of(Some(&principal.name), most).await),
             ListScope::All => {
                 principal.roles.require(Role::Operator)?;
                 Ok(self.list(most).await)
@@ -52,22 +49,30 @@ impl Directory {
         }
     }
 
-    async fn list_where(&self, most: usize, is_wanted: impl Fn(&str) -> bool) -> Vec<Listed> {
-        let links: Vec<(String, String, bool, Arc<SessionLink>)> = self
-            .sessions
-            .lock()
-            .iter()
-            .filter(|(_, entry)| is_wanted(&entry.principal.name))
-            .take(most)
-            .map(|(id, entry)| {
-                let connected = entry.detached_at.is_none();
-                (id.clone(), entry.principal.name.clone(), connected, Arc::clone(&entry.link))
-            })
-            .collect();
-        let mut listed = Vec::with_capacity(links.len());
-        for (id, principal, connected, link) in links {
-            listed.push(Listed { id, principal, connected, info: link.inspect().await });
+    async fn list_of(&self, principal: Option<&str>, most: usize) -> Vec<Listed> {
+        let records = self.table.list(principal, most).await.unwrap_or_else(|error| {
+            tracing::error!(%error, "sessions were not listed");
+            Vec::new()
+        });
+        let mut listed = Vec::with_capacity(records.len());
+        for record in records {
+            // A record of a session that is gone is removed later.
+            if let Some(link) = self.live.link(&record.id) {
+                let (id, principal) = (record.id.to_string(), record.principal.to_string());
+                let (connected, info) = (record.expires_at.is_none(), link.inspect().await);
+                listed.push(Listed { id, principal, connected, info });
+            }
         }
         listed
+    }
+
+    /// Whether no eval runs or waits here.
+    pub(crate) async fn is_idle(&self) -> bool {
+        for link in self.live.links() {
+            if link.inspect().await.is_some_and(|info| info.running || info.evals_queued > 0) {
+                return false;
+            }
+        }
+        true
     }
 }

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 
-use super::{Directory, written};
+use super::open::unavailable;
+use super::{Directory, to_json};
 use crate::binding::{Handlers, Principal};
 use crate::catalog::Catalog;
 use crate::protocol::declaration::Declaration;
 use crate::protocol::methods::HandshakeParams;
 use crate::protocol::names::NameSet;
+use crate::rpc::ErrorObject;
 use crate::session::control_declarations;
 
 /// One version of the list.
@@ -27,7 +29,7 @@ impl Listing {
     fn new(catalog: Arc<Catalog>) -> Self {
         let controls = control_declarations();
         let server = catalog.iter().map(|entry| &entry.declaration);
-        let declarations = written(&server.chain(&controls).collect::<Vec<_>>());
+        let declarations = to_json(&server.chain(&controls).collect::<Vec<_>>());
         let names = with_controls(catalog.names().clone(), &controls);
         Self { catalog, declarations, names }
     }
@@ -69,16 +71,15 @@ impl Listings {
 
 impl Directory {
     /// The names that the client of a resumed session cannot take, where they are fewer than those that are listed.
-    pub(super) fn names_taken(
+    pub(super) async fn names_taken(
         &self,
         principal: &Principal,
         params: &HandshakeParams,
         listing: &Listing,
-    ) -> Option<NameSet> {
-        let sessions = self.sessions.lock();
-        let entry = sessions.get(&params.session.as_ref()?.id)?;
-        let number = Some(entry.first_number).filter(|_| entry.principal.name == principal.name)?;
-        drop(sessions);
-        listing.names_below(number)
+    ) -> Result<Option<NameSet>, ErrorObject> {
+        let Some(resume) = &params.session else { return Ok(None) };
+        let record = self.table.find(&resume.id).await.map_err(|error| unavailable(&error))?;
+        let own = record.filter(|record| *record.principal == principal.name);
+        Ok(own.and_then(|record| listing.names_below(record.first_number)))
     }
 }

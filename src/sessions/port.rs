@@ -1,14 +1,14 @@
-//! What a session in this process sends: to its connections, to handlers, to quotas, metrics and the audit log.
+//! What a host does with the messages of a session, wherever the session runs: it passes them to connections, handlers,
+//! quotas, metrics and the audit log.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::future::Future;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -18,7 +18,8 @@ use super::describe::{self, VisibleBindings};
 use super::events::ConnectionEvent;
 use super::link::SessionLink;
 use crate::binding::{
-    BindingError, Call, CallContext, Callbacks, FunctionRef, Handlers, HostFunctions, SessionScope, tags,
+    BegunCall, BindingError, Call, CallContext, Callbacks, FunctionRef, Handlers, HostFunctions,
+    SessionScope, tags,
 };
 use crate::limits::{DURATION_MAX, Limits};
 use crate::observe;
@@ -28,8 +29,6 @@ use crate::protocol::fn_values;
 use crate::protocol::methods::{Payload, RawPayload};
 use crate::protocol::shape::Shape;
 use crate::rpc::{ErrorObject, Kind};
-use crate::runtime::Port;
-use crate::runtime::shard::Shard;
 use crate::session::boundary::{
     FromSession, HandlerCall, HandlerInput, HandlerTarget, Observation, ToSession,
 };
@@ -38,33 +37,33 @@ use crate::session::boundary::{
 const BUDGET_RETRY_MS: u64 = 100;
 
 /// A handler at work.
-type Work = Pin<Box<dyn Future<Output = Result<Value, ErrorObject>>>>;
+type RunningWork = BoxFuture<'static, Result<Value, ErrorObject>>;
 
 /// Handlers at work, by the session's numbers for their calls.
 type RunningHandlers = Rc<RefCell<BTreeMap<u64, CancellationToken>>>;
 
-/// See the module. It lives on the session's shard.
-pub(super) struct LocalPort {
-    pub(super) link: Arc<SessionLink>,
-    pub(super) scope: Arc<SessionScope>,
-    pub(super) handlers: Arc<Handlers>,
-    pub(super) limits: Arc<Limits>,
-    pub(super) host_functions: HostFunctions,
-    pub(super) callbacks: Callbacks,
-    pub(super) shard: Shard,
+/// See the module. There is one per session, in a `LocalSet`: handlers work as tasks beside it. Dropped, it ends the
+/// session for its connections and handlers, if the session has not said so itself.
+pub(super) struct SessionPort {
+    link: Arc<SessionLink>,
+    scope: Arc<SessionScope>,
+    handlers: Arc<Handlers>,
+    limits: Arc<Limits>,
+    host_functions: HostFunctions,
+    callbacks: Callbacks,
     running: RunningHandlers,
     levels: RefCell<observe::Levels>,
     /// One permit, for the list of bindings that is being written.
     describe_slot: Arc<Semaphore>,
 }
 
-impl LocalPort {
+impl SessionPort {
+    /// The port of the session behind a link.
     pub(super) fn new(
         link: Arc<SessionLink>,
         scope: Arc<SessionScope>,
         handlers: Arc<Handlers>,
         limits: Arc<Limits>,
-        shard: Shard,
     ) -> Self {
         let callbacks = Callbacks::new(Arc::<SessionLink>::clone(&link));
         Self {
@@ -74,15 +73,18 @@ impl LocalPort {
             limits,
             host_functions: HostFunctions::default(),
             callbacks,
-            shard,
             running: RunningHandlers::default(),
             levels: RefCell::default(),
             describe_slot: Arc::new(Semaphore::new(1)),
         }
     }
 
-    /// Prepares a handler's work.
-    fn prepare(&self, call: HandlerCall, cancel: &CancellationToken) -> Result<Work, ErrorObject> {
+    /// Begins a handler's work.
+    fn begin(&self, call: HandlerCall, cancel: &CancellationToken) -> BegunCall {
+        self.try_begin(call, cancel).unwrap_or_else(|error| BegunCall::Done(Err(error)))
+    }
+
+    fn try_begin(&self, call: HandlerCall, cancel: &CancellationToken) -> Result<BegunCall, ErrorObject> {
         let HandlerCall { target, input, depth, eval_id, script_call, .. } = call;
         let caller = match &input {
             HandlerInput::Value { .. } => CallContext::Script,
@@ -108,26 +110,34 @@ impl LocalPort {
                 };
                 let (input, functions) = self.read_input(input)?;
                 let call = make_call(functions, binding.timeout);
-                Ok(Box::pin(binding.invoke(input, call, caller)))
+                Ok(binding.begin(input, call, caller))
             }
             HandlerTarget::Function(number) => {
                 let Some(function) = self.host_functions.get(number) else {
                     return Err(ErrorObject::new(Kind::UnknownRef, "the function is gone"));
                 };
                 let (arguments, functions) = self.read_arguments(input)?;
-                let work = function.call(arguments, make_call(functions, None));
-                Ok(Box::pin(async move { work.await.map_err(BindingError::into_object) }))
+                let mut work = function.call(arguments, make_call(functions, None));
+                Ok(match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                    Poll::Ready(outcome) => BegunCall::Done(outcome.map_err(BindingError::into_object)),
+                    // The next poll brings a waker.
+                    Poll::Pending => {
+                        BegunCall::Running(Box::pin(
+                            async move { work.await.map_err(BindingError::into_object) },
+                        ))
+                    }
+                })
             }
             HandlerTarget::Describe { server, client, query } => {
                 let bindings = VisibleBindings { server, client };
                 let account = Arc::clone(&self.scope.principal.account);
                 let slot = Arc::clone(&self.describe_slot);
-                Ok(match query {
+                Ok(BegunCall::Running(match query {
                     Some(query) => {
                         Box::pin(async move { Ok(describe::search(bindings, query, account, slot).await) })
                     }
                     None => Box::pin(async move { Ok(describe::write_types(bindings, account, slot).await) }),
-                })
+                }))
             }
         }
     }
@@ -180,7 +190,7 @@ impl LocalPort {
     }
 
     /// Lets a handler work beside the session; its answer comes as a message.
-    fn spawn(&self, number: u64, eval: Option<u64>, work: Work, cancel: CancellationToken) {
+    fn spawn(&self, number: u64, eval: Option<u64>, work: RunningWork, cancel: CancellationToken) {
         self.running.borrow_mut().insert(number, cancel);
         let (link, running) = (Arc::clone(&self.link), Rc::clone(&self.running));
         let deliver = async move {
@@ -194,15 +204,6 @@ impl LocalPort {
         // What a handler logs is logged for the session, and for the eval that it works for.
         let span = eval.map_or_else(Span::current, |number| tracing::info_span!("eval", number));
         tokio::task::spawn_local(deliver.instrument(span));
-    }
-
-    fn start(&self, call: HandlerCall) {
-        let (number, eval, cancel) = (call.number, call.eval, CancellationToken::new());
-        let work = match self.prepare(call, &cancel) {
-            Ok(work) => work,
-            Err(error) => Box::pin(async move { Err(error) }),
-        };
-        self.spawn(number, eval, work, cancel);
     }
 
     fn cancel(&self, number: u64) {
@@ -255,23 +256,19 @@ impl LocalPort {
     }
 }
 
-impl Drop for LocalPort {
-    /// A session whose task is dropped, with its shard or by a panic, has ended too.
-    fn drop(&mut self) {
-        self.link.mark_ended();
-        self.link.end();
-    }
-}
-
-impl Port for LocalPort {
-    fn send(&self, message: FromSession) -> Option<ToSession> {
+impl SessionPort {
+    /// Takes a message of the session. What it returns is for the session, before anything that waits in its inbox.
+    pub(super) fn receive(&self, message: FromSession) -> Option<ToSession> {
         self.link.flush();
         match message {
             FromSession::Attached { connection, evals_queued } => {
                 self.link.send_event(connection, ConnectionEvent::Attached(evals_queued));
             }
             FromSession::Client { connection, event } => return self.send_event(connection, event),
-            FromSession::CallHandler(call) => self.start(call),
+            FromSession::CallHandler(call) => {
+                let number = call.number;
+                return self.call(call).map(|outcome| ToSession::HandlerDone { number, outcome });
+            }
             FromSession::CancelHandler { number } => self.cancel(number),
             FromSession::HandlerAnswered { request, outcome } => self.link.answer_handler(request, outcome),
             FromSession::ReleaseFunctions(functions) => {
@@ -287,23 +284,25 @@ impl Port for LocalPort {
         None
     }
 
-    fn call(&self, call: HandlerCall) -> Option<Result<Value, ErrorObject>> {
+    /// Starts a handler for the running script. Returns the outcome if the handler is ready without waiting; otherwise it
+    /// comes as a message.
+    pub(super) fn call(&self, call: HandlerCall) -> Option<Result<Value, ErrorObject>> {
         let (number, eval, cancel) = (call.number, call.eval, CancellationToken::new());
-        let mut work = match self.prepare(call, &cancel) {
-            Ok(work) => work,
-            Err(error) => return Some(Err(error)),
-        };
-        match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(outcome) => Some(outcome),
-            // The next poll brings a waker; the first poll of a fresh task always happens.
-            Poll::Pending => {
+        match self.begin(call, &cancel) {
+            BegunCall::Done(outcome) => Some(outcome),
+            BegunCall::Running(work) => {
                 self.spawn(number, eval, work, cancel);
                 None
             }
         }
     }
+}
 
-    fn is_closed(&self) -> bool {
-        self.shard.is_retired()
+impl Drop for SessionPort {
+    /// A session whose task is dropped, with its shard or by a panic, has ended too.
+    fn drop(&mut self) {
+        if !self.link.is_marked_ended() {
+            self.end(None, Closing::Fault);
+        }
     }
 }

@@ -1,10 +1,8 @@
 //! What sessions have in common and in parts: the memory of all of them, and the places of detached ones.
 
-use std::collections::HashMap;
-
 use serde_json::Value;
 
-use super::{Directory, Entry, busy};
+use super::{Directory, busy};
 use crate::observe;
 use crate::protocol::shape::tree_bytes;
 use crate::rpc::ErrorObject;
@@ -44,23 +42,4 @@ impl Directory {
         observe::refused("server-memory");
         busy("the memory for sessions is used up")
     }
-}
-
-/// Takes the session of a principal that has been detached longest, if the principal has more than `detached_max`.
-pub(super) fn oldest_detached(
-    sessions: &mut HashMap<String, Entry>,
-    principal: &str,
-    detached_max: usize,
-) -> Option<Entry> {
-    if sessions.len() <= detached_max {
-        return None;
-    }
-    let own = sessions.iter().filter(|(_, entry)| entry.principal.name == principal);
-    let detached = own.filter_map(|(id, entry)| Some((entry.detached_at?, id)));
-    if detached.clone().count() <= detached_max {
-        return None;
-    }
-    let (_, oldest) = detached.min()?;
-    let oldest = oldest.clone();
-    sessions.remove(&oldest)
 }

@@ -35,6 +35,8 @@ pub(crate) struct DriverParts {
     pub(crate) memory: Arc<MemoryTotal>,
     /// What the watchdog charges while the shard is stuck in this session.
     pub(crate) account: Arc<Account>,
+    /// The shard that it is to run on, which is that of this thread; absent elsewhere than on a shard.
+    pub(crate) shard: Option<Shard>,
     /// The way to the host.
     pub(crate) port: Rc<dyn Port>,
     /// The way from the host; its sender is kept by the shard too, weakly.
@@ -64,7 +66,7 @@ pub(crate) struct Driver {
 impl Driver {
     /// A driver of a session, with a context of its own.
     pub(crate) fn new(parts: DriverParts) -> Result<Self, EngineError> {
-        let DriverParts { state, limits, memory, account, port, inbox: (inbox_tx, inbox_rx) } = parts;
+        let DriverParts { state, limits, memory, account, shard, port, inbox: (inbox_tx, inbox_rx) } = parts;
         let engine = Rc::new(context_pool::take(&limits, &memory, ContextPurpose::NewSession)?);
         let session = Rc::new(SharedSession {
             machine: RefCell::new(Session::new(state, Arc::clone(&limits))),
@@ -74,7 +76,7 @@ impl Driver {
         engine.attach(&session);
         let principal = Arc::as_ptr(&account).addr();
         let residence =
-            Shard::current().map(|shard| shard.register(account, inbox_tx, Arc::clone(&engine.poll_counter)));
+            shard.map(|shard| shard.register(account, inbox_tx, Arc::clone(&engine.poll_counter)));
         Ok(Self {
             session,
             port,
