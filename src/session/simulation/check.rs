@@ -71,6 +71,10 @@ impl World {
             note(&call["reject"]);
         }
         state["promises"].as_array().unwrap().iter().for_each(|promise| note(&promise["promise"]));
+        for rejection in state["rejections"].as_array().unwrap() {
+            note(&rejection["promise"]);
+            note(&rejection["reason"]);
+        }
         let uses = state["references"]["uses"].as_array().unwrap();
         uses.iter().for_each(|uses| note(&uses[1]["root"]));
         let live: BTreeSet<RootId> = self.context.live.keys().copied().collect();
@@ -166,7 +170,7 @@ impl World {
         assert!(state.pending.is_empty() && state.turn_charges.is_empty(), "calls are left");
         assert!(state.script_calls.is_empty(), "calls of the script are not settled");
         assert!(state.invocations.is_empty(), "invocations are left");
-        assert!(state.promises.is_empty(), "promises are awaited by nothing");
+        assert!(state.promises.is_empty(), "promises are left: {:?}", state.promises);
         assert!(state.client_calls.next_deadline().is_none(), "calls to the client are left");
         assert!(!state.client_calls.outbox.holds_lines(), "lines are left");
         self.host.check_balance();

@@ -34,6 +34,15 @@ pub(super) struct Clients {
 }
 
 impl Clients {
+    /// The session has ended. Every request of its connection is answered by then.
+    pub(super) fn close_all(&mut self) {
+        let attached = self.attached.take().and_then(|number| self.connections.get(&number));
+        if let Some(connection) = attached {
+            assert!(connection.requests.is_empty(), "requests not answered: {:?}", connection.requests);
+        }
+        self.connections.clear();
+    }
+
     /// The code of an eval begins to run; evals do so in the order received.
     pub(super) fn note_started(&mut self, name: &str) {
         let order = self.evals[name].order;
@@ -157,6 +166,9 @@ impl World {
         if self.rng.bool() {
             bindings.push("console.write");
         }
+        if self.rng.bool() {
+            bindings.push("bindings.changed");
+        }
         let declared: Vec<Value> = bindings.iter().map(|name| json!({"name": name})).collect();
         let params = json!({"protocol": "0.1", "bindings": declared, "notifications": ["cancel_invoke"]});
         let mut connection = Connection::new(bindings, self.context.printed, self.limits.requests_open_max);
@@ -209,7 +221,7 @@ impl World {
     }
 
     fn send_eval(&mut self, number: u64) {
-        const OPERATIONS: &[u8] = b"ccccCwnmiissSqhffttTppppDgxzzzzdly";
+        const OPERATIONS: &[u8] = b"ccccCwnmiissSqhffttTppppDgrxzzzzdly";
         let Some(connection) = self.clients.connections.get(&number) else { return };
         let name = format!("{number}-{}", connection.next_id());
         let length = self.rng.usize(..6);

@@ -3,7 +3,7 @@
 //! Roots are numbered across contexts, so that a root of an old context is never taken for one of the new. Functions
 //! are numbered from 1 in each context, as the prelude does, so that a machine that confuses them is found out.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::protocol::fn_ref::FnRef;
 use crate::session::{ChargedTo, RefHolder, RootId};
@@ -51,8 +51,8 @@ pub(super) struct Context {
     last_timer: u64,
     /// Tasks that go on in the next turn.
     pub(super) jobs: VecDeque<u64>,
-    /// Functions of the outside, with how often each was received.
-    pub(super) imports: BTreeMap<FnRef, u64>,
+    /// Functions of the outside.
+    pub(super) imports: BTreeSet<FnRef>,
     /// Lines that were printed in all contexts.
     pub(super) printed: u64,
 }

@@ -111,8 +111,9 @@ impl Host {
             FromSession::Dequeued { charge } => {
                 assert!(self.slots.remove(&charge), "the place of {charge} is free twice");
             }
-            FromSession::Ended { closing, .. } => self.ended = Some(closing),
-            FromSession::Attached { .. } | FromSession::Client { .. } => unreachable!("for a client"),
+            FromSession::Attached { .. } | FromSession::Client { .. } | FromSession::Ended { .. } => {
+                unreachable!("for clients")
+            }
             FromSession::Used { .. } | FromSession::Observed(_) | FromSession::Info { .. } => {}
         }
     }
@@ -126,17 +127,13 @@ impl Host {
         assert!(open.is_empty(), "requests not answered: {open:?}");
     }
 
-    /// The server's bindings at the latest version.
+    /// The server's bindings at their latest version.
     pub(super) fn catalog(&self) -> Arc<Catalog> {
-        let version = self.last_version + 1;
-        match self.last_version % 4 {
-            0 => catalog(version, &["echo", "kv.get"]),
-            1 => catalog(version, &["echo", "kv.get", "fresh"]),
-            // A binding changes.
-            2 => catalog(version, &["echo#", "kv.get", "kv.set"]),
-            // One takes a name that the client may have declared.
-            _ => catalog(version, &["echo", "kv.get", "tool"]),
-        }
+        // The third one takes a name that clients declare.
+        let more = ["fresh", "kv.set", "tool"][usize::try_from(self.last_version % 3).unwrap_or_default()];
+        let names: &[&str] =
+            if self.last_version == 0 { &["echo", "kv.get"] } else { &["echo", "kv.get", more] };
+        catalog(self.last_version + 1, names)
     }
 
     fn new_function(&mut self) -> Value {

@@ -13,10 +13,10 @@ use crate::protocol::fn_values;
 use crate::protocol::methods::Payload;
 use crate::rpc::{ErrorObject, Kind};
 use crate::session::boundary::HandlerTarget;
-use crate::session::tables::{ConsoleLine, ScriptCall};
+use crate::session::tables::{ConsoleLine, Rejection, ScriptCall};
 use crate::session::{
-    AwaitedPromise, BeginTurn, CallValue, Callable, ChargedTo, Encoded, Input, PendingCall, PendingTarget,
-    Positions, RefHolder, Settled, Settlement, Stop, TurnReport, ValueSource, Work,
+    AwaitedPromise, BeginTurn, CallValue, Callable, ChargedTo, Encoded, Input, PendingTarget, Positions,
+    RefHolder, Settled, Settlement, Stop, TurnReport, ValueSource, Work,
 };
 
 /// A turn that has begun.
@@ -101,7 +101,6 @@ impl World {
     }
 
     fn import_functions(&mut self, value: CallValue, source: ValueSource) {
-        let connection = self.session.state.connection().unwrap_or_default();
         let mut value = match value {
             CallValue::Tree(value) => value,
             CallValue::Text(text) => serde_json::from_str(text.get()).unwrap(),
@@ -109,11 +108,11 @@ impl World {
         let (references, imports) = (&mut self.session.state.references, &mut self.context.imports);
         fn_values::rename(&mut value, |id| {
             let function = match source {
-                ValueSource::Client => FnRef::Client { connection, id: id.to_owned() },
+                ValueSource::Client(connection) => FnRef::Client { connection, id: id.to_owned() },
                 ValueSource::Handler => FnRef::parse_or_unknown(id),
             };
             if references.import(&function).is_ok() {
-                *imports.entry(function).or_default() += 1;
+                imports.insert(function);
             }
             None
         });
@@ -159,14 +158,16 @@ impl World {
         if let Some(task) = self.turn_mut().runnable.pop_front() {
             return Some(task);
         }
-        let is_eval = |settled: &Settled| matches!(settled.charged_to, ChargedTo::Eval(_));
         let is_eval_over = self.turn_mut().settled.iter().any(is_eval);
         if is_eval_over || self.turn_mut().recovered.is_some() { None } else { self.context.jobs.pop_front() }
     }
 
     fn end_turn(&mut self, stopped: Option<Stop>) {
         let Some(RunningTurn { cpu, settled, recovered, runnable, .. }) = self.turn.take() else { return };
-        self.context.jobs.extend(runnable);
+        // What was stopped before it waited for anything is over; the rest goes on later.
+        let is_left = |task: &u64| self.context.tasks.get(task).is_some_and(|task| task.is_awaited);
+        self.context.jobs.extend(runnable.into_iter().filter(is_left).collect::<Vec<_>>());
+        self.report_rejections(stopped, &settled);
         let used = self.rng.u8(..20);
         self.is_overdrawn = recovered.is_none() && used == 0;
         self.set_context();
@@ -192,9 +193,7 @@ impl World {
         else {
             return;
         };
-        let is_wanted =
-            !is_awaited || self.session.state.promises.iter().any(|promise| promise.charged_to == charged_to);
-        if !is_wanted {
+        if is_awaited && !self.is_awaited(charged_to) {
             return;
         }
         let names: Vec<Value> = exported.iter().map(|number| json!({"$fn": format!("f{number}")})).collect();
@@ -207,6 +206,11 @@ impl World {
         // What was exported for a result that is not returned is taken back by the encoder.
         let exported = if outcome.is_ok() { exported } else { self.take_back(holder, &exported) };
         self.turn_mut().settled.push(Settled { charged_to, outcome, exported });
+    }
+
+    /// Whether the promise of an eval or invocation is still awaited.
+    fn is_awaited(&self, charged_to: ChargedTo) -> bool {
+        self.session.state.promises.iter().any(|promise| promise.charged_to == charged_to)
     }
 
     fn take_back(&mut self, holder: RefHolder, exported: &[u64]) -> Vec<u64> {
@@ -248,6 +252,7 @@ impl World {
             'D' => self.leave_behind("tcp"),
             'L' => self.leave_behind("l"),
             'g' => self.drop_imports(),
+            'r' => self.reject(),
             'x' => Some(Progress::Over(Err(Kind::EvalError))),
             'd' => Some(Progress::Waits),
             'y' => Some(Progress::Stopped(Stop::Memory)),
@@ -261,6 +266,22 @@ impl World {
         let task = self.context.detach(operations);
         self.context.jobs.push_back(task);
         None
+    }
+
+    /// A promise is rejected that nothing handles.
+    fn reject(&mut self) -> Option<Progress> {
+        let (promise, reason) = (self.context.root(Rooted::Promise), self.context.root(Rooted::Promise));
+        self.session.state.rejections.push(Rejection { promise, reason });
+        None
+    }
+
+    /// Rejections are reported when a turn ends, except that in which the eval does.
+    fn report_rejections(&mut self, stopped: Option<Stop>, settled: &[Settled]) {
+        if stopped.is_none() && !settled.iter().any(is_eval) {
+            for Rejection { promise, reason } in std::mem::take(&mut self.session.state.rejections) {
+                [promise, reason].into_iter().for_each(|root| self.context.free(root));
+            }
+        }
     }
 
     /// Runs until it is stopped.
@@ -290,8 +311,8 @@ impl World {
 
     /// Opens a call; `None` when the script has made too many.
     fn open_call(&mut self, waiting: Option<u64>) -> Option<u64> {
-        let charged_to = self.turn_mut().charged_to;
-        let call = self.session.state.script_calls.open(charged_to, self.limits.calls_per_eval_max)?;
+        self.session.check_call_depth().ok()?;
+        let call = self.session.open_script_call(8).ok()?;
         let (resolve, reject) =
             (self.context.root(Rooted::Call(call)), self.context.root(Rooted::Call(call)));
         self.context.calls.insert(call, waiting);
@@ -300,48 +321,41 @@ impl World {
         Some(call)
     }
 
-    fn push_pending(&mut self, call: u64, target: PendingTarget) {
-        let (charged_to, depth) = (self.turn_mut().charged_to, self.session.state.depth + 1);
-        self.session.state.pending.push(PendingCall { call, charged_to, target, depth });
-    }
-
     fn call_client(&mut self, task: u64, name: &str, input: Value, is_awaited: bool) -> Option<Progress> {
         let call = self.open_call(is_awaited.then_some(task))?;
-        self.push_pending(call, PendingTarget::Binding(name.to_owned(), Payload::Input(input)));
+        self.session.call_client_later(call, PendingTarget::Binding(name.to_owned(), Payload::Input(input)));
         is_awaited.then_some(Progress::Waits)
     }
 
     fn call_import(&mut self, task: u64) -> Option<Progress> {
-        let (function, _) = self.context.imports.first_key_value()?;
-        let function = function.clone();
+        let function = self.context.imports.first()?.clone();
         let call = self.open_call(Some(task))?;
         match function {
-            FnRef::Handler(number) => {
-                let target = HandlerTarget::Function(number);
-                let called = self.session.make_handler_call(call, target, json!([]), Vec::new());
-                self.session.await_handler(called.number, call);
-                self.host.begin(called);
-            }
-            function => self.push_pending(call, PendingTarget::Function(function, Payload::Args(Vec::new()))),
+            FnRef::Handler(number) => self.call_handler(call, HandlerTarget::Function(number), Vec::new()),
+            function => self
+                .session
+                .call_client_later(call, PendingTarget::Function(function, Payload::Args(Vec::new()))),
         }
         Some(Progress::Waits)
     }
 
     fn call_server(&mut self, task: u64, functions: Vec<FnRef>, is_awaited: bool) -> Option<Progress> {
         let call = self.open_call(is_awaited.then_some(task))?;
-        let target = HandlerTarget::Binding(0);
-        let called = self.session.make_handler_call(call, target, json!(1), functions);
-        self.session.await_handler(called.number, call);
-        self.host.begin(called);
+        self.call_handler(call, HandlerTarget::Binding(0), functions);
         is_awaited.then_some(Progress::Waits)
+    }
+
+    fn call_handler(&mut self, call: u64, target: HandlerTarget, functions: Vec<FnRef>) {
+        let made = self.session.make_handler_call(call, target, json!([]), functions);
+        self.session.await_handler(made.number, call);
+        self.host.begin(made);
     }
 
     /// A handler that is ready answers inside the turn.
     fn call_server_within_turn(&mut self) -> Option<Progress> {
         let call = self.open_call(None)?;
-        let target = HandlerTarget::Binding(1);
-        let called = self.session.make_handler_call(call, target, json!(1), Vec::new());
-        self.host.note_number(called.number);
+        let made = self.session.make_handler_call(call, HandlerTarget::Binding(1), json!(1), Vec::new());
+        self.host.note_number(made.number);
         let ScriptCall { resolve, reject, .. } = self.session.state.script_calls.take(call)?;
         [resolve, reject].into_iter().for_each(|end| self.context.free(end));
         None
@@ -363,8 +377,11 @@ impl World {
     }
 
     fn export_to_result(&mut self, task: u64) -> Option<Progress> {
-        let holder = self.context.tasks.get(&task)?.settles?.1;
         let known = self.context.tasks.get(&task)?;
+        let (charged_to, holder) = known.settles?;
+        if known.is_awaited && !self.is_awaited(charged_to) {
+            return None;
+        }
         if known.operations.iter().any(|operation| *operation != 'f') {
             // Functions of the result are exported when it is encoded, at the end.
             self.context.tasks.get_mut(&task)?.operations.push_back('f');
@@ -377,7 +394,13 @@ impl World {
 
     /// The garbage collector finds the functions of the outside that the script dropped.
     fn drop_imports(&mut self) -> Option<Progress> {
-        self.session.state.dropped_imports.extend(std::mem::take(&mut self.context.imports).into_keys());
+        for function in std::mem::take(&mut self.context.imports) {
+            self.session.drop_import(function);
+        }
         None
     }
+}
+
+fn is_eval(settled: &Settled) -> bool {
+    matches!(settled.charged_to, ChargedTo::Eval(_))
 }

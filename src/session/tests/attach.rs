@@ -149,7 +149,7 @@ fn end_answers_everything_and_closes() {
             format!("1: answer 2 {kind}"),
             "cancel handler 2".to_owned(),
             format!("1: answer 3 {kind}"),
-            format!("1: ended {closing:?}"),
+            format!("ended {closing:?} Some(1)"),
         ];
         assert_eq!(f.lines(), expected);
     }

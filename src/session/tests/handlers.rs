@@ -35,10 +35,9 @@ fn handler_done_within_the_turn_settles_nothing() {
     let mut f = Fixture::attached();
     f.eval(1, 1, "a");
     f.begin();
-    let call = f.session.open_script_call(8).unwrap();
-    let target = HandlerTarget::Binding(0);
-    let number = f.session.make_handler_call(call, target, json!(1), Vec::new()).number;
-    // The answer is there, so neither is awaited.
+    let call = f.script_call();
+    let number = f.session.make_handler_call(call, HandlerTarget::Binding(0), json!(1), Vec::new()).number;
+    f.session.state.script_calls.take(call).unwrap();
     f.end();
     f.send(ToSession::HandlerDone { number, outcome: Ok(json!(4)) });
     assert_eq!(f.begin(), "nothing");
@@ -188,7 +187,7 @@ fn server_binding_that_the_client_hides_is_not_called() {
     let expected = [
         "1: answer 2 UnknownBinding",
         "1: call 1 tool 2",
-        r#"1: answer 4 {"value":[{"name":"tool","description":null}]}"#,
+        r#"handler 2 describe Some("tool") {"query":"tool"}"#,
     ];
     assert_eq!(f.lines(), expected);
 }

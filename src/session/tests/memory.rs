@@ -137,7 +137,7 @@ fn session_that_ends_while_memory_is_freed_answers_the_eval() {
     f.end_stopped(Stop::Closed);
     f.session.finish(f.now);
     f.collect();
-    assert_eq!(f.lines(), ["1: answer 1 MemoryLimit", "1: close GoingAway", "ended GoingAway"]);
+    assert_eq!(f.lines(), ["1: answer 1 MemoryLimit", "ended GoingAway Some(1)"]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Flows through the machine, each as inputs and the lines that come out. The fixture plays host, clock and script.
 
 mod attach;
+mod bindings;
 mod calls;
 mod charges;
 mod control;
@@ -105,8 +106,7 @@ impl Fixture {
     }
 
     fn attach(&mut self, connection: u64, bindings: &[&str]) {
-        let listed = Arc::clone(self.session.latest_catalog());
-        let bindings = catalog(0, bindings);
+        let (bindings, listed) = (catalog(0, bindings), catalog(1, SERVER));
         self.send(ToSession::Attach { connection, bindings, listed, schema_bytes: 0 });
         self.run_bindings_turn();
     }

@@ -70,9 +70,7 @@ pub(in crate::session) fn line(message: &FromSession) -> String {
             let target = match &call.target {
                 HandlerTarget::Binding(number) => format!("binding {number}"),
                 HandlerTarget::Function(number) => format!("function {number}"),
-                HandlerTarget::Describe { server, client, query } => {
-                    format!("describe {} {} {query:?}", server.version(), client.len())
-                }
+                HandlerTarget::Describe { query, .. } => format!("describe {query:?}"),
             };
             let input = match &call.input {
                 HandlerInput::Value { value, .. } => value.to_string(),
@@ -88,7 +86,7 @@ pub(in crate::session) fn line(message: &FromSession) -> String {
         FromSession::Discharge { charge, is_open: true } => format!("drop text {charge}"),
         FromSession::Discharge { charge, is_open: false } => format!("discharge {charge}"),
         FromSession::Dequeued { charge } => format!("dequeued {charge}"),
-        FromSession::Used { cpu, .. } => format!("used {} ms", cpu.as_millis()),
+        FromSession::Used { cpu, slices } => format!("used {} ms in {slices} slices", cpu.as_millis()),
         FromSession::Observed(observation) => match observation {
             Observation::EvalFinished { number, error, .. } => {
                 format!("eval {number} {}", error.as_ref().map_or("done", kind_of))
@@ -97,15 +95,12 @@ pub(in crate::session) fn line(message: &FromSession) -> String {
                 format!("called {}", error.as_ref().map_or("done", kind_of))
             }
             Observation::Levels { references, evals_queued } => {
-                format!("levels {references} references, {evals_queued} evals")
+                format!("levels {references} {evals_queued}")
             }
             Observation::Refused { reason } => format!("refused {reason}"),
         },
         FromSession::Info { request, .. } => format!("info {request}"),
-        FromSession::Ended { connection, closing } => match connection {
-            Some(connection) => format!("{connection}: ended {closing:?}"),
-            None => format!("ended {closing:?}"),
-        },
+        FromSession::Ended { connection, closing } => format!("ended {closing:?} {connection:?}"),
     }
 }
 
