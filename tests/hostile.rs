@@ -18,7 +18,7 @@ use support::Running;
 use support::wire::{Arrival, Wire};
 
 /// Scripts that run concurrently: all on one thread, so that they compete.
-const RUN_AT_ONCE: usize = 3;
+const CONCURRENT_SCRIPTS_MAX: usize = 3;
 
 /// How long the server may take to end a script: far more than its limits, for the thread is shared.
 const END_WAIT_MAX: Duration = Duration::from_secs(30);
@@ -115,7 +115,7 @@ async fn hostile_script_affects_no_other_session() {
     let mut running = tokio::task::JoinSet::new();
     let mut failures = Vec::new();
     loop {
-        while running.len() < RUN_AT_ONCE {
+        while running.len() < CONCURRENT_SCRIPTS_MAX {
             let Some(path) = scripts.next() else { break };
             let server = Arc::clone(&server);
             running.spawn(async move {

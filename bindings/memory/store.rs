@@ -153,7 +153,7 @@ impl Store {
         Ok(Self { connection, seq, cache: Cache::default(), missing_file: None })
     }
 
-    /// The seq of the last commit; 0 if there is none.
+    /// The seq of the last commit; 0 before the first one.
     pub(super) fn seq(&self) -> u64 {
         self.seq
     }

@@ -47,7 +47,7 @@ mod tests {
     use futures_util::FutureExt as _;
 
     #[tokio::test]
-    async fn cancel_signal_wakes_those_that_wait_and_those_that_come_later() {
+    async fn cancel_signal_wakes_early_and_late_listeners() {
         let signal = CancelSignal::default();
         let waiting = tokio::spawn({
             let signal = signal.clone();

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_json_has_words_for_is_told_in_them() {
+    fn values_with_a_json_form_become_plain_json() {
         let wire = json!({
             "at": {"$date": "2026-01-01T00:00:00.000Z"}, "nan": {"$number": "NaN"}, "zero": {"$number": "-0"},
             "gone": {"$undefined": true}, "list": [{"$undefined": true}],

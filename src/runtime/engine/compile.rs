@@ -1,6 +1,6 @@
 //! From the code of an eval to a compiled script.
 //!
-//! What QuickJS refuses may be TypeScript, so a refusal must be told from a lack of memory or stack. It is told by the
+//! What QuickJS refuses may be TypeScript, so a refusal must be distinguished from a lack of memory or stack. It is recognised by the
 //! prototype of the error, which the prelude keeps aside: an earlier eval may have changed everything that can be read from it.
 
 use rquickjs::Ctx;
