@@ -15,7 +15,7 @@
 const exports = { __proto__: null };
 
 const {
-  Date, DOMException, Error, Map, Object, RangeError, String, Symbol, TypeError, Uint8Array, Uint32Array, WeakRef,
+  Date, DOMException, Error, Int32Array, Map, Object, RangeError, String, Symbol, TypeError, Uint8Array, WeakRef,
 } = globalThis;
 const TypedArray = Reflect.getPrototypeOf(Uint8Array);
 

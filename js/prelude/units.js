@@ -13,6 +13,11 @@ const core = {
   Symbol, SymbolToStringTag, TypeError, TypedArrayBuffer, TypedArrayByteLength, TypedArrayByteOffset,
   TypedArrayName, TypedArraySet, Uint8Array, defineHidden, defineTag, isData, isObject, newList,
   requireArguments, startTimer, stringReplaceAll,
+  // The constructors that only units use; the console also knows their prototypes by these names.
+  AggregateError, Array, ArrayBuffer, BigInt, BigInt64Array, BigUint64Array, Boolean, DataView, Error, EvalError,
+  FinalizationRegistry, Float16Array, Float32Array, Float64Array, Function, Int16Array, Int32Array, Int8Array,
+  InternalError, Number, Promise, RangeError, ReferenceError, RegExp, Set, SharedArrayBuffer, SyntaxError, URIError,
+  Uint16Array, Uint32Array, Uint8ClampedArray, WeakMap, WeakRef, WeakSet,
   ErrorIsError: Error.isError,
   JSONStringify: JSON.stringify,
   MathFloor: Math.floor,
@@ -94,17 +99,6 @@ const methods = {
   RegExpUnicodeSets: getterOf(RegExp.prototype, "unicodeSets"),
   RegExpSticky: getterOf(RegExp.prototype, "sticky"),
 };
-
-// Constructors that only units use, under their own names; the console also knows their prototypes by them.
-const UNIT_CONSTRUCTORS = [
-  "AggregateError", "Array", "ArrayBuffer", "BigInt", "BigInt64Array", "BigUint64Array", "Boolean", "DataView", "Error",
-  "EvalError", "FinalizationRegistry",
-  "Float16Array", "Float32Array", "Float64Array", "Function", "Int16Array", "Int32Array", "Int8Array",
-  "InternalError", "Number", "Promise",
-  "RangeError", "ReferenceError", "RegExp", "Set", "SharedArrayBuffer", "SyntaxError", "URIError",
-  "Uint16Array", "Uint32Array", "Uint8ClampedArray", "WeakMap", "WeakRef", "WeakSet",
-];
-for (let i = 0; i < UNIT_CONSTRUCTORS.length; i++) core[UNIT_CONSTRUCTORS[i]] = globalThis[UNIT_CONSTRUCTORS[i]];
 
 // How the console shows objects of the prelude's own classes, whose state is private: `fieldsOf` answers names and
 // values in turn, which are shown as `name: value` or `'name' => value`.

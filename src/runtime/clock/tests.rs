@@ -130,7 +130,7 @@ fn random_looks_like_the_built_in() {
 #[test]
 fn random_withstands_damaged_built_ins() {
     let code = "
-        globalThis.Uint32Array = globalThis.Uint8Array = null;
+        globalThis.Int32Array = globalThis.Uint8Array = null;
         const prototype = Object.getPrototypeOf(Int8Array.prototype);
         for (const key of Reflect.ownKeys(prototype)) delete prototype[key];
         Object.defineProperty(Object.prototype, '255', { get() { throw 1 } });
