@@ -3,12 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio_util::sync::CancellationToken;
-
 use serde_json::Value;
 
 use super::Handlers;
-use crate::binding::{Call, Callbacks, HostFunctions, Policy, Principal, SessionScope};
+use crate::binding::{Call, Callbacks, CancelSignal, HostFunctions, Policy, Principal, SessionScope};
 use crate::observe::audit::Audit;
 use crate::quota::Quotas;
 use crate::rpc::ErrorObject;
@@ -22,7 +20,7 @@ pub(crate) fn new_call(principal: &str) -> Call {
             audit: Audit::default(),
         }),
         deadline: Instant::now() + Duration::from_secs(30),
-        cancel: CancellationToken::new(),
+        cancel: CancelSignal::default(),
         depth: 0,
         eval_id: None,
         script_call: None,

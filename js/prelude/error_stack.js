@@ -18,8 +18,17 @@ const guardErrorSetting = (name, initial, accepted) => {
   };
   const { get, set } = ReflectGetOwnPropertyDescriptor(accessors, name);
   ReflectDefineProperty(Error, name, { __proto__: null, get, set, configurable: true, enumerable: false });
+  // Gives QuickJS the initial value, or the script's again; returns whether they differ.
+  return (isPaused) => {
+    ReflectApply(nativeSet, Error, [isPaused ? initial : accepted(current)]);
+    return accepted(current) !== initial;
+  };
 };
 
 // As in V8, errors have no stack while the limit is not a number.
 guardErrorSetting("stackTraceLimit", Error.stackTraceLimit, (value) => (typeof value === "number" ? value : 0));
-guardErrorSetting("prepareStackTrace", undefined, (value) => (typeof value === "function" ? value : undefined));
+// QuickJS calls `prepareStackTrace` with the errors of its compiler too, which a script could change there. The host has
+// it paused to learn what is wrong with the code of an eval.
+exports.pausePrepareStackTrace = guardErrorSetting("prepareStackTrace", undefined, (value) =>
+  typeof value === "function" ? value : undefined,
+);

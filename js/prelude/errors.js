@@ -69,6 +69,14 @@ exports.describeThrown = (thrown) => {
   return parts;
 };
 
+// [message, stack] of a SyntaxError that the compiler threw; undefined for anything else. Nothing is looked up in a
+// prototype, which a script may have changed; the prototype itself tells what QuickJS threw.
+const SyntaxErrorPrototype = SyntaxError.prototype;
+exports.syntaxErrorParts = (thrown) => {
+  if (!ErrorIsError(thrown) || ReflectGetPrototypeOf(thrown) !== SyntaxErrorPrototype) return undefined;
+  return [ObjectHasOwn(thrown, "message") ? thrown.message : "", ErrorStack(thrown)];
+};
+
 const errorClasses = {
   __proto__: null, Error, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError,
 };

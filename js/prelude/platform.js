@@ -1,4 +1,4 @@
-// Small globals: crypto, performance, queueMicrotask, reportError.
+// Small globals: crypto, Math.random, performance, queueMicrotask, reportError.
 
 // Most bytes one getRandomValues call may ask for; the Web Crypto specification sets it.
 const RANDOM_BYTES_MAX = 65_536;
@@ -23,6 +23,32 @@ defineHidden(crypto, "randomUUID", function randomUUID() {
 });
 defineTag(crypto, "Crypto");
 defineGlobal("crypto", crypto);
+
+// QuickJS seeds its own Math.random with the time at which the context was made. This one takes its numbers from the
+// host, as crypto does, so that a test can choose them all. A call into the host costs several times a call of
+// Math.random, so the host is asked for many words at a time, when the first is needed.
+const RANDOM_WORDS = 256;
+let randomWords;
+let randomWordsLeft = 0;
+
+// An arrow function has no `prototype` and cannot be constructed, like the built-in.
+const random = () => {
+  if (randomWordsLeft === 0) {
+    randomWords = new Uint32Array(host.randomBytes(RANDOM_WORDS * 4));
+    randomWordsLeft = RANDOM_WORDS;
+  }
+  // The 32 bits of one word and 21 of the next are a number below 2^53, which is divided by 2^53. QuickJS computes
+  // powers when it runs, so the literals are written out.
+  const high = randomWords[--randomWordsLeft] * 0x20_0000;
+  return (high + (randomWords[--randomWordsLeft] >>> 11)) / 0x20_0000_0000_0000;
+};
+defineHidden(Math, "random", random);
+
+// A copy of this context must not repeat the numbers of the original: after this, each asks its host for its own.
+exports.forgetRandomWords = () => {
+  randomWords = undefined;
+  randomWordsLeft = 0;
+};
 
 const performance = {};
 defineHidden(performance, "now", function now() {

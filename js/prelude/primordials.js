@@ -14,7 +14,9 @@
 
 const exports = { __proto__: null };
 
-const { Date, DOMException, Map, Object, String, Symbol, TypeError, Uint8Array } = globalThis;
+const {
+  Date, DOMException, Error, Map, Object, RangeError, String, Symbol, TypeError, Uint8Array, Uint32Array, WeakRef,
+} = globalThis;
 const TypedArray = Reflect.getPrototypeOf(Uint8Array);
 
 const {

@@ -2,7 +2,8 @@
 
 const {
   Array, ArrayBufferByteLength, ArrayBufferIsView, ArrayIsArray, BigInt, BigIntToString, Boolean, DataViewBuffer,
-  DOMExceptionName, DataViewByteLength, DataViewByteOffset, Date, DateGetTime, DateToISOString, Error, ErrorIsError, EvalError, Function,
+  DOMExceptionName, DataViewByteLength, DataViewByteOffset, Date, DateGetTime, DateToISOString, Error, ErrorIsError,
+  ErrorStack, EvalError, Function,
   IteratorPrototype, Map, MapEntries, MapIteratorNext, MapSet, Number, Object, ObjectHasOwn, Promise, RangeError,
   ReferenceError, ReflectApply, ReflectDefineProperty, ReflectGetPrototypeOf, RegExp, Set, SetAdd, SetIteratorNext,
   SetValues, String, StringToWellFormed, Symbol, SyntaxError, TypeError, TypedArrayBuffer, TypedArrayByteLength,

@@ -5,9 +5,8 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
-use super::{BindingError, Callbacks, Handler, Principal};
+use super::{BindingError, Callbacks, CancelSignal, Handler, Principal};
 use crate::observe::audit::Audit;
 use crate::protocol::fn_ref::FnRef;
 use crate::protocol::fn_values;
@@ -102,7 +101,7 @@ pub struct Call {
     /// When its answer comes too late.
     pub deadline: Instant,
     /// Fires when the answer is not awaited any more.
-    pub cancel: CancellationToken,
+    pub cancel: CancelSignal,
     /// How many invokes it is inside of.
     pub depth: u32,
     /// The JSON-RPC id of the eval that it is made for.

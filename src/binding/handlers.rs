@@ -14,6 +14,7 @@ use tokio::sync::{Semaphore, watch};
 
 use super::{Binding, BindingLimits, BindingPublisher, DeclarationProblem, Handler};
 use crate::catalog::{Catalog, CatalogEntry, position_of};
+use crate::observe::BindingMeter;
 use crate::protocol::names::NameSet;
 use crate::schema::SchemaSource;
 use draft::Draft;
@@ -33,6 +34,7 @@ pub struct HandlerEntry {
     pub(super) handler: Arc<dyn Handler>,
     /// One permit per call that runs.
     pub(super) slots: Arc<Semaphore>,
+    pub(super) meter: Arc<BindingMeter>,
     number: u32,
     limits: BindingLimits,
     package: PackageId,
@@ -169,13 +171,14 @@ impl Handlers {
                 Ok(()) => {
                     let number = writer.next_number;
                     writer.next_number += 1;
-                    let HandlerEntry { entry, timeout, origin, handler, slots, limits, .. } = &*entry;
+                    let HandlerEntry { entry, timeout, origin, handler, slots, meter, limits, .. } = &*entry;
                     table.push(Arc::new(HandlerEntry {
                         entry: Arc::clone(entry),
                         timeout: *timeout,
                         origin: Arc::clone(origin),
                         handler: Arc::clone(handler),
                         slots: Arc::clone(slots),
+                        meter: Arc::clone(meter),
                         limits: limits.clone(),
                         number,
                         package,

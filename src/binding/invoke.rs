@@ -200,7 +200,7 @@ impl HandlerEntry {
         let CallRecord { session, started, decision, effects } = record;
         let took = started.elapsed();
         let name = observe::outcome_name(outcome.as_ref().err());
-        observe::binding_called(self.entry.name(), name, took);
+        self.meter.record_call(self.entry.name(), name, took);
         session.audit.record(|| Event::Call {
             principal: session.principal.name.clone(),
             session: session.id.clone(),

@@ -6,6 +6,7 @@
 
 mod call;
 mod callbacks;
+mod cancel;
 mod definition;
 mod error;
 mod handler;
@@ -19,6 +20,7 @@ pub(crate) mod tags;
 
 pub use call::{Call, FunctionRef, HostFunctions, NativeFunction, SessionScope};
 pub use callbacks::{CallbackReceiver, CallbackRequest, CallbackRoute, Callbacks, SessionGone};
+pub use cancel::CancelSignal;
 pub(crate) use definition::is_control_name;
 pub use definition::{Binding, BindingLimits, DeclarationProblem};
 pub use error::BindingError;

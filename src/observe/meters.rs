@@ -5,7 +5,7 @@
 //! fixed sets and from the names of the server's own bindings, never from a client.
 
 use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, with_local_recorder};
@@ -35,14 +35,40 @@ struct Meters {
     log_dropped: Counter,
     /// Counters with a label, by family and label.
     labelled: RwLock<HashMap<(&'static str, &'static str), Counter>>,
-    bindings: RwLock<HashMap<String, BindingMeters>>,
 }
 
-/// What is counted of one binding.
-struct BindingMeters {
-    seconds: Histogram,
-    outcomes: HashMap<&'static str, Counter>,
+/// What is counted of one binding. Its owner keeps it, so that counting a call looks nothing up.
+#[derive(Default)]
+pub(crate) struct BindingMeter {
+    ok: OnceLock<(Histogram, Counter)>,
 }
+
+impl BindingMeter {
+    /// Counts a call of the binding of that name.
+    pub(crate) fn record_call(&self, binding: &str, outcome: &'static str, took: Duration) {
+        let (seconds, ok) = self.ok.get_or_init(|| {
+            with_local_recorder(&METERS.recorder, || {
+                (
+                    metrics::histogram!("scomp_binding_duration_seconds", "binding" => binding.to_owned()),
+                    binding_counter(binding, OUTCOME_OK),
+                )
+            })
+        });
+        seconds.record(took);
+        if outcome == OUTCOME_OK {
+            return ok.increment(1);
+        }
+        // Failures are rare enough for a lookup.
+        with_local_recorder(&METERS.recorder, || binding_counter(binding, outcome)).increment(1);
+    }
+}
+
+fn binding_counter(binding: &str, outcome: &'static str) -> Counter {
+    metrics::counter!("scomp_binding_calls_total", "binding" => binding.to_owned(), "outcome" => outcome)
+}
+
+/// The outcome of what did not fail.
+const OUTCOME_OK: &str = "ok";
 
 impl Meters {
     fn new() -> Self {
@@ -74,7 +100,6 @@ impl Meters {
             references,
             log_dropped,
             labelled: RwLock::default(),
-            bindings: RwLock::default(),
         }
     }
 
@@ -87,28 +112,6 @@ impl Meters {
             with_local_recorder(&self.recorder, || metrics::counter!(family.name, family.label => label));
         counter.increment(1);
         self.labelled.write().insert(key, counter);
-    }
-
-    fn count_binding(&self, binding: &str, outcome: &'static str, took: Duration) {
-        if let Some(meters) = self.bindings.read().get(binding)
-            && let Some(counter) = meters.outcomes.get(outcome)
-        {
-            meters.seconds.record(took);
-            return counter.increment(1);
-        }
-        let name = binding.to_owned();
-        let (seconds, counter) = with_local_recorder(&self.recorder, || {
-            (
-                metrics::histogram!("scomp_binding_duration_seconds", "binding" => name.clone()),
-                metrics::counter!("scomp_binding_calls_total", "binding" => name.clone(), "outcome" => outcome),
-            )
-        });
-        seconds.record(took);
-        counter.increment(1);
-        let mut bindings = self.bindings.write();
-        let outcomes = HashMap::new();
-        let meters = bindings.entry(name).or_insert(BindingMeters { seconds, outcomes });
-        meters.outcomes.insert(outcome, counter);
     }
 }
 
@@ -170,11 +173,6 @@ pub(crate) fn eval_finished(eval: u64, error: Option<&ErrorObject>, took: Durati
 /// Counts slices.
 pub(crate) fn slices_ran(count: u32) {
     METERS.slices.increment(u64::from(count));
-}
-
-/// Counts a call of a server binding.
-pub(crate) fn binding_called(binding: &str, outcome: &'static str, took: Duration) {
-    METERS.count_binding(binding, outcome, took);
 }
 
 /// Counts a call to the client. Its name is chosen by the client and therefore not a label.
@@ -296,8 +294,9 @@ mod tests {
     #[test]
     fn counters_are_rendered_with_their_labels() {
         eval_finished(1, Some(&ErrorObject::new(Kind::Deadlock, "x")), Duration::from_micros(80));
-        binding_called("meter.test", "ok", Duration::from_millis(2));
-        binding_called("meter.test", "Timeout", Duration::from_millis(2));
+        let meter = BindingMeter::default();
+        meter.record_call("meter.test", "ok", Duration::from_millis(2));
+        meter.record_call("meter.test", "Timeout", Duration::from_millis(2));
         refused("meter-test");
         let text = render();
         for line in [

@@ -8,6 +8,6 @@ pub mod log;
 mod meters;
 
 pub(crate) use meters::{
-    Levels, audit_record_dropped, binding_called, client_called, closed, engine_leaked, eval_finished,
+    BindingMeter, Levels, audit_record_dropped, client_called, closed, engine_leaked, eval_finished,
     log_lines_dropped, outcome_name, peer_warned, refusal_reason, refused, render, slices_ran, stray, upkeep,
 };

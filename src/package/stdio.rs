@@ -17,8 +17,8 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::binding::{
-    BindingError, Call, CallContext, CallbackReceiver, CallbackRequest, Callbacks, FunctionRef, HandlerEntry,
-    Handlers, HostFunctions, Principal, SessionScope, handler, tags,
+    BindingError, Call, CallContext, CallbackReceiver, CallbackRequest, Callbacks, CancelSignal, FunctionRef,
+    HandlerEntry, Handlers, HostFunctions, Principal, SessionScope, handler, tags,
 };
 use crate::limits::DURATION_MAX;
 use crate::package::{Package, PackageError};
@@ -226,7 +226,7 @@ impl Host {
         Call {
             session: Arc::clone(&self.scope),
             deadline: Instant::now() + timeout.unwrap_or(CALL_WAIT_DEFAULT).min(DURATION_MAX),
-            cancel: CancellationToken::new(),
+            cancel: CancelSignal::default(),
             depth: 0,
             eval_id: None,
             script_call: None,

@@ -63,6 +63,29 @@ pub(crate) fn describe<'js>(
     Some(error)
 }
 
+/// Describes a `SyntaxError` that the compiler threw, whatever a script has made of that class; `None` for anything else,
+/// and if the session's memory does not allow it.
+pub(crate) fn describe_syntax_error<'js>(
+    ctx: &Ctx<'js>,
+    guest: &Guest,
+    thrown: &JsValue<'js>,
+    source: &SourceMap<'_>,
+) -> Option<ErrorObject> {
+    let texts = || -> rquickjs::Result<Option<(String, String)>> {
+        let parts = kit_function(&guest.kit(ctx)?, "syntaxErrorParts")?;
+        let Some(parts) = parts.call::<_, Option<Array<'js>>>((thrown.clone(),))? else { return Ok(None) };
+        Ok(Some((text_at(ctx, guest, &parts, 0)?, text_at(ctx, guest, &parts, 1)?)))
+    };
+    let (message, stack) = texts().unwrap_or_else(|_| {
+        if ctx.has_exception() {
+            ctx.catch();
+        }
+        None
+    })?;
+    let error = ErrorObject::new(Kind::SyntaxError, format!("SyntaxError: {message}"));
+    Some(error.with("stack", source.map(&stack)))
+}
+
 struct Parts<'js> {
     header: String,
     name: String,
@@ -77,10 +100,7 @@ struct Parts<'js> {
 
 fn parts<'js>(ctx: &Ctx<'js>, guest: &Guest, thrown: JsValue<'js>) -> rquickjs::Result<Parts<'js>> {
     let parts: Array<'js> = kit_function(&guest.kit(ctx)?, "describeThrown")?.call((thrown,))?;
-    let text = |index: usize| -> rquickjs::Result<String> {
-        let value: JsValue<'js> = parts.get(index)?;
-        value.as_string().map_or(Ok(String::new()), |text| error_text(ctx, guest, text))
-    };
+    let text = |index: usize| text_at(ctx, guest, &parts, index);
     let code: Option<f64> = parts.get(6).unwrap_or_default();
     let answer = whole(code).map(|code| -> rquickjs::Result<_> { Ok((code, parts.get(7)?)) }).transpose()?;
     Ok(Parts {
@@ -92,6 +112,12 @@ fn parts<'js>(ctx: &Ctx<'js>, guest: &Guest, thrown: JsValue<'js>) -> rquickjs::
         answer,
         code: whole(parts.get(8).unwrap_or_default()),
     })
+}
+
+/// One of the texts that the prelude found in an error; empty if it is not one.
+fn text_at<'js>(ctx: &Ctx<'js>, guest: &Guest, parts: &Array<'js>, index: usize) -> rquickjs::Result<String> {
+    let value: JsValue<'js> = parts.get(index)?;
+    value.as_string().map_or(Ok(String::new()), |text| error_text(ctx, guest, text))
 }
 
 /// A text of an error, not too long; lone surrogates become U+FFFD.

@@ -1,4 +1,4 @@
-//! How sessions are let go: released by their connections, expired, evicted, lost, or ended with the server.
+//! How sessions are released by their connections, expire, are evicted, are lost, or end with the server.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

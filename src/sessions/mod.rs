@@ -1,8 +1,8 @@
 //! The sessions of a server: create, resume, take over, release, expire.
 //!
 //! Sessions belong to a principal and outlive their connections. What is known of them is kept in two places: a record in
-//! the [session table](table), which is data, and an entry among the [live sessions](live), which holds what runs. A
-//! [host](host) runs them. The [`Directory`] keeps the three together, and this order keeps them so without a common lock:
+//! the session table (`table.rs`), which is data, and an entry among the live sessions (`live.rs`), which holds what runs.
+//! A host (`host.rs`) runs them. The [`Directory`] keeps the three together, and this order keeps them so without a common lock:
 //!
 //! - a session is live before it has a record, so a record found without a live session is of one that is gone;
 //! - the table decides who holds a session, and whether it is kept: an operation there is atomic. What it removes is
@@ -23,6 +23,8 @@ mod port;
 mod settings;
 mod share;
 mod table;
+#[cfg(test)]
+mod tests;
 mod token;
 
 use std::sync::Arc;

@@ -11,15 +11,14 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
 
 use super::describe::{self, VisibleBindings};
 use super::events::ConnectionEvent;
 use super::link::SessionLink;
 use crate::binding::{
-    BegunCall, BindingError, Call, CallContext, Callbacks, FunctionRef, Handlers, HostFunctions,
-    SessionScope, tags,
+    BegunCall, BindingError, Call, CallContext, Callbacks, CancelSignal, FunctionRef, Handlers,
+    HostFunctions, SessionScope, tags,
 };
 use crate::limits::{DURATION_MAX, Limits};
 use crate::observe;
@@ -40,7 +39,7 @@ const BUDGET_RETRY_MS: u64 = 100;
 type RunningWork = BoxFuture<'static, Result<Value, ErrorObject>>;
 
 /// Handlers at work, by the session's numbers for their calls.
-type RunningHandlers = Rc<RefCell<BTreeMap<u64, CancellationToken>>>;
+type RunningHandlers = Rc<RefCell<BTreeMap<u64, CancelSignal>>>;
 
 /// See the module. There is one per session, in a `LocalSet`: handlers work as tasks beside it. Dropped, it ends the
 /// session for its connections and handlers, if the session has not said so itself.
@@ -80,11 +79,11 @@ impl SessionPort {
     }
 
     /// Begins a handler's work.
-    fn begin(&self, call: HandlerCall, cancel: &CancellationToken) -> BegunCall {
+    fn begin(&self, call: HandlerCall, cancel: &CancelSignal) -> BegunCall {
         self.try_begin(call, cancel).unwrap_or_else(|error| BegunCall::Done(Err(error)))
     }
 
-    fn try_begin(&self, call: HandlerCall, cancel: &CancellationToken) -> Result<BegunCall, ErrorObject> {
+    fn try_begin(&self, call: HandlerCall, cancel: &CancelSignal) -> Result<BegunCall, ErrorObject> {
         let HandlerCall { target, input, depth, eval_id, script_call, .. } = call;
         let caller = match &input {
             HandlerInput::Value { .. } => CallContext::Script,
@@ -190,7 +189,7 @@ impl SessionPort {
     }
 
     /// Lets a handler work beside the session; its answer comes as a message.
-    fn spawn(&self, number: u64, eval: Option<u64>, work: RunningWork, cancel: CancellationToken) {
+    fn spawn(&self, number: u64, eval: Option<u64>, work: RunningWork, cancel: CancelSignal) {
         self.running.borrow_mut().insert(number, cancel);
         let (link, running) = (Arc::clone(&self.link), Rc::clone(&self.running));
         let deliver = async move {
@@ -287,7 +286,7 @@ impl SessionPort {
     /// Starts a handler for the running script. Returns the outcome if the handler is ready without waiting; otherwise it
     /// comes as a message.
     pub(super) fn call(&self, call: HandlerCall) -> Option<Result<Value, ErrorObject>> {
-        let (number, eval, cancel) = (call.number, call.eval, CancellationToken::new());
+        let (number, eval, cancel) = (call.number, call.eval, CancelSignal::default());
         match self.begin(call, &cancel) {
             BegunCall::Done(outcome) => Some(outcome),
             BegunCall::Running(work) => {

@@ -20,6 +20,8 @@ use serde::{Deserialize, Serialize};
 
 use super::token::{TokenHash, TokenHashes};
 pub(super) use memory::MemoryTable;
+#[cfg(test)]
+pub(super) use suite::table_suite;
 
 /// The number of the connection that opens a session.
 pub(super) const FIRST_CONNECTION: u64 = 1;
@@ -64,7 +66,7 @@ pub(crate) struct SessionClaim<'a> {
     pub(crate) now: SystemTime,
 }
 
-/// A connection that lets a session go.
+/// A connection that gives up its session.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Release<'a> {
     pub(crate) id: &'a str,
@@ -75,7 +77,7 @@ pub(crate) struct Release<'a> {
     pub(crate) keep_until: Option<SystemTime>,
 }
 
-/// What became of a session that a connection let go.
+/// What became of a session that its connection gave up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Released {
     /// Nothing: a newer connection holds it, or it is gone.
@@ -110,7 +112,7 @@ pub(crate) trait SessionTable: Send + Sync {
     /// Changes nothing if a newer connection holds the session.
     fn confirm<'a>(&'a self, id: &'a str, connection: u64, ran_eval: bool) -> TableFuture<'a, ()>;
 
-    /// A connection lets a session go: it is detached, or removed if it is not worth keeping.
+    /// A connection gives up its session: it is detached, or removed if no code was sent to it or it has ended.
     fn release<'a>(&'a self, release: Release<'a>) -> TableFuture<'a, Released>;
 
     /// Removes the session of a principal that expires first, if more than `detached_max` of its sessions on that node

@@ -79,7 +79,8 @@ impl<'a> Draft<'a> {
         };
         let (origin, package) = (Arc::clone(&self.record().origin), self.package);
         let timeout = entry.timeout;
-        Ok(Arc::new(HandlerEntry { entry, timeout, origin, handler, slots, number, limits, package }))
+        let meter = Arc::default();
+        Ok(Arc::new(HandlerEntry { entry, timeout, origin, handler, slots, meter, number, limits, package }))
     }
 
     fn compile(

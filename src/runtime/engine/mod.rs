@@ -2,6 +2,7 @@
 //!
 //! Everything here runs inside a turn, on its coroutine. What comes out are wire values and errors, never JavaScript.
 
+mod compile;
 mod settle;
 mod start;
 

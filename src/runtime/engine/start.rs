@@ -1,14 +1,14 @@
-//! How JavaScript begins to run for somebody: the code of an eval, or a call into a function.
+//! How JavaScript begins to run: the code of an eval, or a call of one of the script's functions.
 
 use rquickjs::atom::PredefinedAtom;
 use rquickjs::{Ctx, Function, Object, Value as JsValue};
 use serde_json::Value;
 
-use super::super::script::{Code, CompileError, Script};
-use super::super::source::{self, PreparedCode};
+use super::super::source;
 use super::super::thrown::SourceMap;
 use super::super::value::{self, DecodeError};
 use super::Engine;
+use super::compile::{Compiled, syntax_error};
 use crate::protocol::methods::RawPayload;
 use crate::rpc::{ErrorObject, Kind};
 use crate::session::tables::EvalSource;
@@ -22,14 +22,6 @@ pub(crate) enum Started {
     Waiting(AwaitedPromise),
     /// It is over already.
     Over(Settled),
-}
-
-/// An eval's code as the engine took it.
-struct Compiled<'js> {
-    script: Script<'js>,
-    positions: Positions,
-    /// Whether it gives a promise of `{value}` instead of its value.
-    awaits: bool,
 }
 
 impl Engine {
@@ -89,48 +81,6 @@ impl Engine {
             self.kit(ctx, "cleanObjectPrototype")?.call::<_, ()>(())?;
         }
         Ok(())
-    }
-
-    /// Compiles an eval's code; what QuickJS does not take may be TypeScript.
-    fn compile<'js>(
-        &self,
-        ctx: &Ctx<'js>,
-        prepared: PreparedCode<'_>,
-        source: &EvalSource,
-        options: &source::Options<'_>,
-    ) -> Result<Compiled<'js>, ErrorObject> {
-        let refused = match self.try_compile(ctx, prepared, &source.name) {
-            Ok(compiled) => return Ok(compiled),
-            Err(refused) => refused,
-        };
-        if !refused.message.starts_with("SyntaxError") {
-            return Err(refused);
-        }
-        match source::rescue(&source.code, options) {
-            Ok(Some(prepared)) => self.try_compile(ctx, prepared, &source.name).map_err(as_syntax_error),
-            Ok(None) => Err(as_syntax_error(refused)),
-            Err(error) => Err(syntax_error(&error, &source.name)),
-        }
-    }
-
-    fn try_compile<'js>(
-        &self,
-        ctx: &Ctx<'js>,
-        prepared: PreparedCode<'_>,
-        name: &str,
-    ) -> Result<Compiled<'js>, ErrorObject> {
-        let PreparedCode { code, positions } = prepared;
-        // A word in a string or a comment costs only the promise.
-        let awaits = code.contains("await");
-        match Script::compile(ctx, &Code { text: &code, name, awaits }) {
-            Ok(script) => Ok(Compiled { script, positions, awaits }),
-            Err(CompileError::Nul(_)) => {
-                Err(ErrorObject::new(Kind::SyntaxError, "SyntaxError: the code contains a NUL character"))
-            }
-            Err(CompileError::Thrown(error)) => {
-                Err(self.failure(ctx, error, &SourceMap { name, positions: &positions }))
-            }
-        }
     }
 
     fn is_binding(&self, name: &str) -> bool {
@@ -193,13 +143,4 @@ impl Engine {
             }
         }
     }
-}
-
-fn syntax_error(error: &source::SourceError, name: &str) -> ErrorObject {
-    ErrorObject::new(Kind::SyntaxError, format!("SyntaxError: {}", error.message))
-        .with("stack", format!("    at {name}:{}:{}", error.line, error.column))
-}
-
-fn as_syntax_error(error: ErrorObject) -> ErrorObject {
-    error.with("kind", Kind::SyntaxError.name())
 }

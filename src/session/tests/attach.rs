@@ -14,6 +14,23 @@ fn connection_taking_over_closes_the_one_before() {
 }
 
 #[test]
+fn attach_of_an_older_connection_is_refused() {
+    let mut f = Fixture::attached();
+    f.attach(3, CLIENT);
+    f.lines();
+    let listed = Arc::clone(f.session.latest_catalog());
+    let older = ToSession::Attach { connection: 2, bindings: catalog(0, CLIENT), listed, schema_bytes: 0 };
+    f.send(older.clone());
+    assert_eq!(f.lines(), ["2: close TakenOver"]);
+    assert_eq!(f.session.state.connection(), Some(3));
+    // Also when the newer one is gone: the host knows the session as detached.
+    f.send(ToSession::Detach { connection: 3 });
+    f.send(older);
+    assert_eq!(f.lines(), ["2: close TakenOver"]);
+    assert_eq!(f.session.state.connection(), None);
+}
+
+#[test]
 fn attach_counts_evals_that_wait_or_run() {
     let mut f = Fixture::attached();
     f.eval(1, 1, "a");

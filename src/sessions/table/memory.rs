@@ -120,11 +120,11 @@ fn may_claim(record: &SessionRecord, claim: &SessionClaim<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::suite::table_suite;
+    use super::super::table_suite;
     use super::*;
 
     #[tokio::test]
     async fn memory_table_passes_the_suite() {
-        table_suite(MemoryTable::default).await;
+        table_suite(async || MemoryTable::default()).await;
     }
 }
