@@ -263,10 +263,8 @@ impl Session {
         match waiter {
             Waiter::Script { call, charged_to } => {
                 let outcome = outcome.map(CallValue::Text);
-                self.settle_soon(
-                    charged_to,
-                    Settlement { call, outcome, source: ValueSource::Client, charge },
-                );
+                let source = ValueSource::Client(self.state.connection().unwrap_or_default());
+                self.settle_soon(charged_to, Settlement { call, outcome, source, charge });
             }
             Waiter::Handler { request, .. } => {
                 let connection = self.state.connection().unwrap_or_default();

@@ -185,8 +185,8 @@ impl Session {
         let Some(function) = self.state.references.root_of(callable) else {
             return self.reply(by, Err(ErrorObject::new(Kind::UnknownRef, "the function is gone")));
         };
-        let (source, holder) = match by {
-            InvokedBy::Client(_) => (ValueSource::Client, RefHolder::Client),
+        let (source, holder) = match &by {
+            InvokedBy::Client(requester) => (ValueSource::Client(requester.connection), RefHolder::Client),
             InvokedBy::Handler { .. } => (ValueSource::Handler, RefHolder::Handler),
         };
         let number = name.parse().ok().as_ref().and_then(FnRef::script_number);

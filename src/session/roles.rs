@@ -35,8 +35,8 @@ pub enum RefHolder {
 /// Whose references are meant by `$fn` in a value that comes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ValueSource {
-    /// The client of the present connection.
-    Client,
+    /// The client of that connection, which may be gone when the value is built.
+    Client(u64),
     /// A handler, which names functions as the session does.
     Handler,
 }

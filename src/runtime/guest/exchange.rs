@@ -120,15 +120,12 @@ impl Guest {
         let mut import = |id: &str, name: &str, fields: &Map<String, Value>| {
             let key = match source {
                 ValueSource::Handler => FnRef::parse_or_unknown(id),
-                ValueSource::Client => {
-                    let connection = self.machine().state.connection().unwrap_or_default();
-                    FnRef::Client { connection, id: id.to_owned() }
-                }
+                ValueSource::Client(connection) => FnRef::Client { connection, id: id.to_owned() },
             };
             match self.own_function(&key) {
                 Some(function) => self.roots.get(ctx, function).map_err(|_| too_many_refs()),
                 None => {
-                    let declared = (source == ValueSource::Client).then_some(fields);
+                    let declared = matches!(source, ValueSource::Client(_)).then_some(fields);
                     self.import(ctx, &kit, (key, name), declared)
                 }
             }

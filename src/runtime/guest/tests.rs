@@ -59,10 +59,10 @@ fn import_schemas_of_a_refused_function_are_dropped() {
     guest.schema_budget.replace(budget.clone());
     engine.enter(|ctx| {
         let typed = |id: &str| json!({"$fn": id, "input": {"type": "number"}});
-        let kept = guest.decode(ctx, &typed("c1"), ValueSource::Client).unwrap();
+        let kept = guest.decode(ctx, &typed("c1"), ValueSource::Client(0)).unwrap();
         let used = budget.used();
         assert!(used > 0);
-        let refused = guest.decode(ctx, &typed("c2"), ValueSource::Client).unwrap_err();
+        let refused = guest.decode(ctx, &typed("c2"), ValueSource::Client(0)).unwrap_err();
         assert_eq!((refused.kind, budget.used()), (Some(Kind::TooManyRefs), used));
         drop(kept);
     });

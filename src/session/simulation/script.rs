@@ -101,7 +101,6 @@ impl World {
     }
 
     fn import_functions(&mut self, value: CallValue, source: ValueSource) {
-        let connection = self.session.state.connection().unwrap_or_default();
         let mut value = match value {
             CallValue::Tree(value) => value,
             CallValue::Text(text) => serde_json::from_str(text.get()).unwrap(),
@@ -109,7 +108,7 @@ impl World {
         let (references, imports) = (&mut self.session.state.references, &mut self.context.imports);
         fn_values::rename(&mut value, |id| {
             let function = match source {
-                ValueSource::Client => FnRef::Client { connection, id: id.to_owned() },
+                ValueSource::Client(connection) => FnRef::Client { connection, id: id.to_owned() },
                 ValueSource::Handler => FnRef::parse_or_unknown(id),
             };
             if references.import(&function).is_ok() {
