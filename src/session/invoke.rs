@@ -196,7 +196,10 @@ impl Session {
         }
         let number = self.next_number();
         let clock = WallClock::start(self.now, self.limits.wall_max(), None);
-        let invocation = Invocation { by, schemas, cpu: Duration::ZERO, clock, depth };
+        // Its holder may release it before the call begins.
+        self.state.references.retain(callable);
+        let invocation =
+            Invocation { by, function: callable.clone(), schemas, cpu: Duration::ZERO, clock, depth };
         self.state.invocations.insert(number, invocation);
         let work = Work::Call { function, arguments, source, holder };
         self.state.ready.push_back(Turn { charged_to: ChargedTo::Invocation(number), depth, work });
@@ -210,6 +213,7 @@ impl Session {
             return self.take_back_exports(RefHolder::Handler, &settled.exported);
         };
         self.drop_promise(ChargedTo::Invocation(number));
+        self.release_callables(std::slice::from_ref(&invocation.function));
         self.state.script_calls.close_account(ChargedTo::Invocation(number));
         let outcome = settled.outcome.and_then(|value| {
             self.check_result(invocation.schemas.as_deref(), &value)?;

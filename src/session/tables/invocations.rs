@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::WallClock;
+use super::{Callable, WallClock};
 use crate::schema::FunctionSchemas;
 use crate::session::{Requester, Time};
 
@@ -29,6 +29,8 @@ pub enum InvokedBy {
 pub struct Invocation {
     /// Who called it.
     pub by: InvokedBy,
+    /// The function, which is kept until it is over.
+    pub function: Callable,
     /// What it is to return.
     pub schemas: Option<Arc<FunctionSchemas>>,
     /// CPU time used so far.

@@ -86,6 +86,29 @@ fn invocation_not_delivered_holds_no_functions() {
 }
 
 #[test]
+fn function_released_while_it_is_called_is_kept_until_then() {
+    let mut f = exporting(RefHolder::Client);
+    f.invoke_function(1, 2, "f1");
+    f.command(1, SessionCommand::Release { reference: "f1".into(), count: 1 });
+    assert!(f.freed().is_empty());
+    assert_eq!(f.begin(), "Invocation(1): call root 1");
+    f.end_ok(json!(1));
+    assert_eq!(f.freed(), [1]);
+}
+
+#[test]
+fn answer_settled_after_a_resume_names_its_own_connection() {
+    let mut f = Fixture::attached();
+    f.eval(1, 1, "a");
+    f.begin_eval_with_calls(&["tool"]);
+    f.answer(1, 1, json!({"$fn": "c1"}));
+    f.attach(2, CLIENT);
+    let begun = f.session.next_turn(f.now).unwrap();
+    let Work::Settle(settlements) = begun.turn.work else { panic!("no settlement") };
+    assert_eq!(settlements[0].source, ValueSource::Client(1));
+}
+
+#[test]
 fn function_runs_beside_an_eval_that_awaits() {
     let mut f = exporting(RefHolder::Client);
     f.eval(1, 2, "b");
