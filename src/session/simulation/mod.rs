@@ -14,6 +14,8 @@ mod context;
 mod host;
 mod script;
 
+use std::num::NonZero;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +34,7 @@ use script::RunningTurn;
 const HISTORIES: u64 = 2_000;
 
 /// Steps of a history before everything is let come to rest.
-const STEPS: usize = 120;
+const STEPS: usize = 90;
 
 /// Steps of the driver without any time passing: more than that is a loop without end.
 const DRIVES_MAX: usize = 20_000;
@@ -289,6 +291,17 @@ fn run_history(seed: u64) {
     }
 }
 
+/// Runs histories on as many threads as there are cores.
+fn run_histories(seeds: Range<u64>) {
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    std::thread::scope(|scope| {
+        for first in 0..threads {
+            let seeds = seeds.clone();
+            scope.spawn(move || seeds.skip(first).step_by(threads).for_each(run_history));
+        }
+    });
+}
+
 fn from_environment(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name}: expected a number, got {text:?}")))
@@ -301,7 +314,7 @@ fn session_in_random_histories_keeps_its_promises() {
         first => {
             let first = first.unwrap_or(1);
             let histories = from_environment("SIMULATION_HISTORIES").unwrap_or(HISTORIES);
-            (first..first.saturating_add(histories)).for_each(run_history);
+            run_histories(first..first.saturating_add(histories));
         }
     }
 }
