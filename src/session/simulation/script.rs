@@ -357,7 +357,7 @@ impl World {
         let made = self.session.make_handler_call(call, HandlerTarget::Binding(1), json!(1), Vec::new());
         self.host.note_number(made.number);
         let ScriptCall { resolve, reject, .. } = self.session.state.script_calls.take(call)?;
-        [resolve, reject].into_iter().for_each(|end| self.context.free(end));
+        [resolve, reject].map(|end| self.context.free(end));
         None
     }
 
