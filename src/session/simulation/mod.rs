@@ -30,6 +30,9 @@ use context::Context;
 use host::Host;
 use script::RunningTurn;
 
+/// What scripts do, see `script`; the more often a letter stands here, the more often it is done.
+const OPERATIONS: &[u8] = b"ccccCwnmiissssSqhffttTppppDLgrxzzzzdly";
+
 /// Histories of a run in the ordinary tests.
 const HISTORIES: u64 = 2_000;
 
@@ -61,6 +64,10 @@ struct World {
     round_trips: RoundTrips,
     session: Session,
     limits: Arc<Limits>,
+    /// The operations of the scripts of this history. Each history has others, so that rare ones meet each other.
+    operations: Vec<u8>,
+    /// Whether its handlers call back a lot.
+    has_busy_handlers: bool,
     now: Time,
     context: Context,
     /// How often the context was replaced.
@@ -76,6 +83,9 @@ impl World {
     fn new(seed: u64, round_trips: RoundTrips, is_traced: bool) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let limits = Arc::new(small_limits(&mut rng));
+        let mut operations = OPERATIONS.to_vec();
+        operations.retain(|_| rng.bool());
+        let has_busy_handlers = rng.u8(..4) == 0;
         let server = catalog(1, &["echo", "kv.get"]);
         let state = SessionState::new("id".into(), "alice".into(), server, &limits, Time::default());
         Self {
@@ -84,6 +94,8 @@ impl World {
             round_trips,
             session: Session::new(state, Arc::clone(&limits)),
             limits,
+            operations,
+            has_busy_handlers,
             now: Time::default(),
             context: Context::default(),
             epoch: 0,
