@@ -46,17 +46,32 @@ fn eval(id: u64, code: &str) -> ToSession {
     ToSession::Client { connection: 1, command, charge: 0, admission: Admission::default() }
 }
 
-/// The next levels that are reported, as references and evals that wait; `None` at the end of the session.
-async fn next_levels(sent_rx: &mut mpsc::UnboundedReceiver<FromSession>) -> Option<(usize, usize)> {
-    loop {
-        let sent = tokio::time::timeout(SENT_WITHIN_MAX, sent_rx.recv()).await;
-        match sent.expect("nothing is sent any more")? {
-            FromSession::Observed(Observation::Levels { references, evals_queued }) => {
-                return Some((references, evals_queued));
+/// What a driver sent, and the levels that it reported last.
+struct Sent {
+    rx: mpsc::UnboundedReceiver<FromSession>,
+    levels: (usize, usize),
+}
+
+impl Sent {
+    /// The next levels that are reported, as references and evals that wait; `None` at the end of the session.
+    async fn next_levels(&mut self) -> Option<(usize, usize)> {
+        loop {
+            let sent = tokio::time::timeout(SENT_WITHIN_MAX, self.rx.recv()).await;
+            match sent.expect("nothing is sent any more")? {
+                FromSession::Observed(Observation::Levels { references, evals_queued }) => {
+                    let before = std::mem::replace(&mut self.levels, (references, evals_queued));
+                    assert_ne!(before, self.levels, "reported without a change");
+                    return Some(self.levels);
+                }
+                FromSession::Ended { .. } => return None,
+                _ => {}
             }
-            FromSession::Ended { .. } => return None,
-            _ => {}
         }
+    }
+
+    /// Waits for these levels. A slow machine takes several slices for a turn, and reports others in between.
+    async fn reach(&mut self, expected: (usize, usize)) {
+        while self.next_levels().await.expect("the session has not ended") != expected {}
     }
 }
 
@@ -68,47 +83,45 @@ fn driver(inbox: (mpsc::WeakSender<ToSession>, mpsc::Receiver<ToSession>), port:
     Driver::new(DriverParts { state, limits, memory, account, shard: None, port, inbox }).unwrap()
 }
 
-#[tokio::test]
-async fn levels_are_reported_when_they_change() {
-    let (sent_tx, mut sent_rx) = mpsc::unbounded_channel();
+/// Runs a session of connection 1, and `play` as its host; then ends the session.
+async fn run(play: impl AsyncFnOnce(&mpsc::Sender<ToSession>, &mut Sent)) {
+    let (sent_tx, rx) = mpsc::unbounded_channel();
     let (inbox_tx, inbox_rx) = mpsc::channel(16);
     let driver = driver((inbox_tx.downgrade(), inbox_rx), Rc::new(Recorder(sent_tx)));
-    let script = async {
+    let host = async {
+        let mut sent = Sent { rx, levels: (0, 0) };
         let bindings: Arc<Catalog> = Arc::default();
         let listed = Arc::clone(&bindings);
         let attach = ToSession::Attach { connection: 1, bindings, listed, schema_bytes: 0 };
-        let messages =
-            [attach, eval(1, "(() => 1)"), eval(2, "await new Promise(r => setTimeout(r, 60_000))")];
-        for message in messages {
-            inbox_tx.send(message).await.unwrap();
-        }
-        assert_eq!(next_levels(&mut sent_rx).await, Some((1, 0)), "a function was returned");
+        inbox_tx.send(attach).await.unwrap();
+        play(&inbox_tx, &mut sent).await;
+        inbox_tx.send(ToSession::End(Closing::GoingAway)).await.unwrap();
+        while sent.next_levels().await.is_some() {}
+    };
+    tokio::join!(driver.run(), host);
+}
+
+#[tokio::test]
+async fn levels_are_reported_when_they_change() {
+    run(async |inbox_tx, sent| {
+        inbox_tx.send(eval(1, "(() => 1)")).await.unwrap();
+        sent.reach((1, 0)).await;
+        inbox_tx.send(eval(2, "await new Promise(r => setTimeout(r, 60_000))")).await.unwrap();
         inbox_tx.send(eval(3, "3")).await.unwrap();
-        assert_eq!(next_levels(&mut sent_rx).await, Some((1, 1)), "an eval waits");
+        sent.reach((1, 1)).await;
         inbox_tx.send(ToSession::Inspect { request: 1 }).await.unwrap();
         inbox_tx.send(ToSession::Detach { connection: 1 }).await.unwrap();
-        assert_eq!(next_levels(&mut sent_rx).await, Some((0, 1)), "nothing changed in between");
-        inbox_tx.send(ToSession::End(Closing::GoingAway)).await.unwrap();
-        assert_eq!(next_levels(&mut sent_rx).await, None);
-    };
-    tokio::join!(driver.run(), script);
+        sent.reach((0, 1)).await;
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn levels_are_reported_while_a_script_runs() {
-    let (sent_tx, mut sent_rx) = mpsc::unbounded_channel();
-    let (inbox_tx, inbox_rx) = mpsc::channel(16);
-    let driver = driver((inbox_tx.downgrade(), inbox_rx), Rc::new(Recorder(sent_tx)));
-    let script = async {
-        let bindings: Arc<Catalog> = Arc::default();
-        let listed = Arc::clone(&bindings);
-        let attach = ToSession::Attach { connection: 1, bindings, listed, schema_bytes: 0 };
-        for message in [attach, eval(1, "for (;;) {}"), eval(2, "2")] {
-            inbox_tx.send(message).await.unwrap();
-        }
-        assert_eq!(next_levels(&mut sent_rx).await, Some((0, 1)));
-        inbox_tx.send(ToSession::End(Closing::GoingAway)).await.unwrap();
-        assert_eq!(next_levels(&mut sent_rx).await, None);
-    };
-    tokio::join!(driver.run(), script);
+    run(async |inbox_tx, sent| {
+        inbox_tx.send(eval(1, "for (;;) {}")).await.unwrap();
+        inbox_tx.send(eval(2, "2")).await.unwrap();
+        sent.reach((0, 1)).await;
+    })
+    .await;
 }
