@@ -12,6 +12,7 @@ mod clients;
 mod connection;
 mod context;
 mod host;
+mod operations;
 mod script;
 
 use std::num::NonZero;
@@ -30,7 +31,7 @@ use context::Context;
 use host::Host;
 use script::RunningTurn;
 
-/// What scripts do, see `script`; the more often a letter stands here, the more often it is done.
+/// What scripts do, see `operations`; the more often a letter stands here, the more often it is done.
 const OPERATIONS: &[u8] = b"ccccCwnmiissssSqhffttTppppDLgrxzzzzdly";
 
 /// Histories of a run in the ordinary tests.
