@@ -4,6 +4,8 @@
 //! time. Messages are taken in between the slices of a turn and, one by one, between turns.
 
 mod share;
+#[cfg(test)]
+mod tests;
 mod turn;
 
 use std::cell::RefCell;

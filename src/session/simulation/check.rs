@@ -38,7 +38,7 @@ impl World {
         assert!(open(true) <= limits.client_calls_open_max, "too many lines at the client");
         let is_due = match self.round_trips {
             RoundTrips::Never => false,
-            RoundTrips::Sometimes => self.round_trip_rng.u8(..40) == 0,
+            RoundTrips::Sometimes => self.round_trip_rng.u8(..60) == 0,
             RoundTrips::Always => true,
         };
         if is_due {

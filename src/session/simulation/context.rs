@@ -81,7 +81,7 @@ impl Context {
 
     /// Makes a function; bodies differ so that some call back and some fail.
     pub(super) fn function(&mut self) -> u64 {
-        const BODIES: [&str; 5] = ["p", "c", "fp", "x", "s"];
+        const BODIES: [&str; 6] = ["p", "cf", "fp", "x", "s", "tf"];
         self.last_identity += 1;
         let identity = self.last_identity;
         let body = BODIES[usize::try_from(identity).unwrap_or_default() % BODIES.len()];

@@ -159,8 +159,15 @@ impl World {
         if let Some(request) = self.host.dropped_requests.pop() {
             return self.send(ToSession::HandlerCancel { request });
         }
+        if self.has_busy_handlers && self.rng.bool() {
+            return self.invoke_for_handler();
+        }
         match self.rng.u8(..32) {
-            0..=11 => self.finish_handler(),
+            0..=11 => {
+                if let Some(number) = self.any_handler() {
+                    self.finish_handler(number);
+                }
+            }
             12..=18 => self.invoke_for_handler(),
             19..=20 => self.cancel_request(),
             21..=22 => self.release_for_handler(),
@@ -189,8 +196,7 @@ impl World {
     }
 
     /// A handler is done; its requests are withdrawn.
-    pub(super) fn finish_handler(&mut self) {
-        let Some(number) = self.any_handler() else { return };
+    fn finish_handler(&mut self, number: u64) {
         let Some(handler) = self.host.handlers.remove(&number) else { return };
         for request in handler.requests {
             self.withdraw(request);
@@ -214,8 +220,8 @@ impl World {
         let depth = handler.call.depth + 1;
         let script_call = handler.call.script_call;
         let function = self.rng.choice(self.host.held.clone());
-        let target = match (self.rng.u8(..6), function) {
-            (0, _) => InvokeTarget::Binding("kv.get".to_owned()),
+        let target = match (self.rng.u8(..8), function) {
+            (0 | 6 | 7, _) => InvokeTarget::Binding("kv.get".to_owned()),
             (1, _) => InvokeTarget::Binding("approve".to_owned()),
             (2, _) | (_, None) => InvokeTarget::Binding("tool".to_owned()),
             (_, Some(function)) => InvokeTarget::Function(function),
@@ -278,12 +284,11 @@ impl World {
         self.send(ToSession::CpuQuota { exceeded, is_overdrawn });
     }
 
-    /// Lets every handler finish; returns whether there was one.
+    /// Lets every handler finish that waits for nothing; returns whether there was one.
     pub(super) fn finish_handlers(&mut self) -> bool {
-        let had_any = !self.host.handlers.is_empty();
-        while !self.host.handlers.is_empty() {
-            self.finish_handler();
-        }
-        had_any
+        let idle = self.host.handlers.iter().filter(|(_, handler)| handler.requests.is_empty());
+        let idle: Vec<u64> = idle.map(|(number, _)| *number).collect();
+        idle.iter().for_each(|number| self.finish_handler(*number));
+        !idle.is_empty()
     }
 }

@@ -12,8 +12,11 @@ mod clients;
 mod connection;
 mod context;
 mod host;
+mod operations;
 mod script;
 
+use std::num::NonZero;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,11 +31,14 @@ use context::Context;
 use host::Host;
 use script::RunningTurn;
 
+/// What scripts do, see `operations`; the more often a letter stands here, the more often it is done.
+const OPERATIONS: &[u8] = b"ccccCwnmiissssSqhffttTppppDLgrxzzzzdly";
+
 /// Histories of a run in the ordinary tests.
 const HISTORIES: u64 = 2_000;
 
 /// Steps of a history before everything is let come to rest.
-const STEPS: usize = 120;
+const STEPS: usize = 90;
 
 /// Steps of the driver without any time passing: more than that is a loop without end.
 const DRIVES_MAX: usize = 20_000;
@@ -59,6 +65,10 @@ struct World {
     round_trips: RoundTrips,
     session: Session,
     limits: Arc<Limits>,
+    /// The operations of the scripts of this history. Each history has others, so that rare ones meet each other.
+    operations: Vec<u8>,
+    /// Whether its handlers call back a lot.
+    has_busy_handlers: bool,
     now: Time,
     context: Context,
     /// How often the context was replaced.
@@ -74,6 +84,9 @@ impl World {
     fn new(seed: u64, round_trips: RoundTrips, is_traced: bool) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let limits = Arc::new(small_limits(&mut rng));
+        let mut operations = OPERATIONS.to_vec();
+        operations.retain(|_| rng.bool());
+        let has_busy_handlers = rng.u8(..4) == 0;
         let server = catalog(1, &["echo", "kv.get"]);
         let state = SessionState::new("id".into(), "alice".into(), server, &limits, Time::default());
         Self {
@@ -82,6 +95,8 @@ impl World {
             round_trips,
             session: Session::new(state, Arc::clone(&limits)),
             limits,
+            operations,
+            has_busy_handlers,
             now: Time::default(),
             context: Context::default(),
             epoch: 0,
@@ -289,6 +304,17 @@ fn run_history(seed: u64) {
     }
 }
 
+/// Runs histories on as many threads as there are cores.
+fn run_histories(seeds: Range<u64>) {
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    std::thread::scope(|scope| {
+        for first in 0..threads {
+            let seeds = seeds.clone();
+            scope.spawn(move || seeds.skip(first).step_by(threads).for_each(run_history));
+        }
+    });
+}
+
 fn from_environment(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name}: expected a number, got {text:?}")))
@@ -301,7 +327,7 @@ fn session_in_random_histories_keeps_its_promises() {
         first => {
             let first = first.unwrap_or(1);
             let histories = from_environment("SIMULATION_HISTORIES").unwrap_or(HISTORIES);
-            (first..first.saturating_add(histories)).for_each(run_history);
+            run_histories(first..first.saturating_add(histories));
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What tests of the machine have in common: catalogs from a few words, and messages as short lines of text.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -14,6 +16,20 @@ use crate::session::{BeginTurn, CallValue, Settlement, Work};
 /// A catalog of bindings: `name`, `name:ms` for one with a time of its own, `name#` for one that takes and returns
 /// integers. Version 0 is for clients.
 pub(in crate::session) fn catalog(version: u64, bindings: &[&str]) -> Arc<Catalog> {
+    thread_local! {
+        // Compiled once: thousands of simulated clients declare the same.
+        static MADE: RefCell<BTreeMap<(u64, String), Arc<Catalog>>> = RefCell::default();
+    }
+    let made = |made: &RefCell<BTreeMap<_, _>>| {
+        let mut made = made.borrow_mut();
+        Arc::clone(
+            made.entry((version, bindings.join(" "))).or_insert_with(|| make_catalog(version, bindings)),
+        )
+    };
+    MADE.with(made)
+}
+
+fn make_catalog(version: u64, bindings: &[&str]) -> Arc<Catalog> {
     let entry = |(number, text): (usize, &&str)| {
         let (name, timeout_ms) = match text.split_once(':') {
             Some((name, ms)) => (name, ms.parse::<u64>().ok()),
