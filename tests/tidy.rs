@@ -41,7 +41,7 @@ const LAYERS: &[&[&str]] = &[
 const WORDS_LEFT: &[(&str, usize)] = &[
     ("told", 0),
     ("whoever", 0),
-    ("nobody", 0),
+    ("nobody", 1),
     ("somebody", 0),
     ("those who", 0),
     ("those_who", 0),
