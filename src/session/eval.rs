@@ -83,7 +83,8 @@ impl Session {
             KeyedEval::WithFunctions(result, _) => Ok(result),
         };
         self.dequeue(requester.charge, has_slot);
-        self.answer(requester, answer);
+        // Lines that its eval printed may still wait for the client.
+        self.answer_in_order(requester, answer);
         None
     }
 

@@ -227,6 +227,22 @@ fn console_lines_stream_in_order_before_the_answer() {
 }
 
 #[test]
+fn stored_outcome_stays_behind_the_lines_of_its_eval() {
+    let mut f = Fixture::with_limits(|limits| limits.client_calls_open_max = 1);
+    f.attach(1, &["console.write"]);
+    f.keyed_eval(1, 7, "a", "k");
+    f.begin();
+    f.print("x");
+    f.print("y");
+    f.end_ok(json!(0));
+    f.keyed_eval(1, 8, "a", "k");
+    assert!(f.lines().iter().all(|line| !line.contains("answer")));
+    f.answer(1, 1, Value::Null);
+    let answers: Vec<String> = f.lines().iter().map(|line| line.chars().take(11).collect()).collect();
+    assert_eq!(answers, ["1: call 2 c", "1: answer 7", "1: answer 8"]);
+}
+
+#[test]
 fn answer_behind_lines_goes_with_its_connection() {
     let mut f = Fixture::with_limits(|limits| limits.client_calls_open_max = 1);
     f.attach(1, &["console.write"]);
