@@ -213,14 +213,14 @@ fn request_past_the_in_flight_limit_is_refused() {
 fn rejected_token_gives_up_the_link() {
     let mut link = TestLink::new();
     link.receive(json!({"type": "error", "content": {"code": 5002}}));
-    assert!(matches!(link.out.parting(), Some(Disconnect::GiveUp { .. })));
+    assert!(matches!(link.out.disconnect(), Some(Disconnect::GiveUp { .. })));
 }
 
 #[test]
 fn rejected_token_is_recognised_by_its_error_name() {
     let mut link = TestLink::new();
     link.receive(json!({"type": "error", "content": {"error": "TOKEN_EXPIRED", "message": "old"}}));
-    assert!(matches!(link.out.parting(), Some(Disconnect::GiveUp { .. })));
+    assert!(matches!(link.out.disconnect(), Some(Disconnect::GiveUp { .. })));
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn binary_frame_with_json_is_read() {
     link.remote.on_binary(frame.as_bytes(), Instant::now(), &mut link.out);
     assert_eq!(coder.try_recv().unwrap()["agent"], "coder");
     link.remote.on_binary(&[0xff], Instant::now(), &mut link.out);
-    assert!(coder.try_recv().is_none() && link.out.parting().is_none());
+    assert!(coder.try_recv().is_none() && link.out.disconnect().is_none());
 }
 
 #[test]
