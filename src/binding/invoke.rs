@@ -69,7 +69,7 @@ impl HandlerEntry {
         started: Instant,
     ) {
         let took = started.elapsed();
-        observe::binding_called(&self.entry.declaration.name, outcome, took);
+        observe::record_binding_call(&self.entry.declaration.name, outcome, took);
         session.audit.record(|| Event::Call {
             principal: session.principal.name.clone(),
             session: session.id.clone(),

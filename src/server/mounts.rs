@@ -184,7 +184,7 @@ async fn run_within(state: &ServerState, request: Request, next: Next) -> Respon
         return next.run(request).await;
     }
     let Ok(_permit) = state.bodies.try_acquire() else {
-        observe::refused("http-bodies");
+        observe::record_refusal("http-bodies");
         return (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "1")], "Too many uploads.\n")
             .into_response();
     };

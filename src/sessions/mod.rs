@@ -269,14 +269,14 @@ impl Directory {
         let slot = principal
             .account
             .open_session(self.limits.memory_bytes_max)
-            .inspect_err(|exceeded| observe::refused(exceeded.resource.name()))?;
+            .inspect_err(|exceeded| observe::record_refusal(exceeded.resource.name()))?;
         let scope = Arc::new(SessionScope {
             id: id.clone(),
             principal: Arc::clone(principal),
             audit: self.audit.clone(),
         });
         let full = || {
-            observe::refused("server-sessions");
+            observe::record_refusal("server-sessions");
             busy("the server has too many sessions")
         };
         if self.len() >= self.settings.sessions_max {
@@ -319,7 +319,7 @@ impl Directory {
 
     fn resume(&self, principal: &Arc<Principal>, resume: &ResumeParams) -> Result<Opened, ErrorObject> {
         let refused = || {
-            observe::refused("session");
+            observe::record_refusal("session");
             ErrorObject::new(Kind::SessionRefused, "session not found")
         };
         let mut sessions = self.sessions.lock();

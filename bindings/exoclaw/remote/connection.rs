@@ -78,7 +78,7 @@ impl GatewayConnection {
                 }
             }
             Effect::Warn(warning) => {
-                observe::peer_warned("exoclaw.unexpected_frame");
+                observe::record_peer_warning("exoclaw.unexpected_frame");
                 tracing::warn!(gateway = self.gateway, warning, "protocol violation by an exoclaw gateway");
             }
         }
