@@ -174,6 +174,41 @@ fn reconnect_registers_agents_and_subscriptions_again() {
 }
 
 #[test]
+fn reconnect_registers_in_the_order_of_the_clients() {
+    let mut link = TestLink::new();
+    let names = |id: u64| [format!("coder-{id}"), format!("writer-{id}")];
+    let _inboxes: Vec<Inbox> = (1..=16).map(|id| link.add_client(id)).collect();
+    for id in (1..=16).rev() {
+        link.send(id, json!({"type": "subscribe", "content": {"channel": format!("event:{id}")}}));
+        names(id).iter().rev().for_each(|name| link.send(id, handshake_from(name)));
+    }
+    link.remote.on_end(Instant::now());
+    link.take_sent();
+    link.open();
+    let sent = link.take_sent();
+    let registered: Vec<&str> = sent
+        .iter()
+        .filter_map(|frame| frame["from"].as_str().or(frame["content"]["channel"].as_str()))
+        .collect();
+    let expected: Vec<String> =
+        (1..=16).flat_map(|id| names(id).into_iter().chain([format!("event:{id}")])).collect();
+    assert_eq!(registered, expected);
+}
+
+#[test]
+fn pending_requests_fail_in_the_order_of_sending() {
+    let mut link = TestLink::new();
+    let mut client = link.add_client(1);
+    let ids: Vec<String> = (0..16).rev().map(|number| number.to_string()).collect();
+    ids.iter().for_each(|id| link.send(1, request_to("coder", id)));
+    link.remote.on_end(Instant::now());
+    let failed: Vec<String> = std::iter::from_fn(|| client.try_recv())
+        .map(|frame| frame["correlationId"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(failed, ids);
+}
+
+#[test]
 fn pending_requests_fail_when_the_connection_is_lost() {
     let mut link = TestLink::new();
     let mut client = link.add_client(1);
