@@ -48,7 +48,7 @@ async fn full_queue_refuses_try_send_and_makes_run_wait() {
 }
 
 #[tokio::test]
-async fn bytes_past_the_limit_are_refused_until_the_thread_takes_the_job() {
+async fn bytes_past_the_limit_are_refused_until_the_job_is_taken() {
     let (started_tx, started_rx) = channel();
     let (reports_tx, _reports_rx) = channel();
     let worker = Rounds { reports_tx, wake_at: None };
