@@ -4,7 +4,7 @@
 //! one. A reply that names its message (`parentId`) is matched by that; any other goes to the
 //! oldest waiter.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use super::ConnectionId;
 
@@ -37,10 +37,10 @@ pub(crate) struct ReplyAddress<'a> {
     pub(crate) connection: Option<ConnectionId>,
 }
 
-/// The waiters by agent connection and correlation id.
+/// The waiters by agent connection and correlation id; they fail in that order.
 #[derive(Debug, Default)]
 pub(crate) struct Correlations {
-    waiters: HashMap<ConnectionId, HashMap<String, VecDeque<ReplyWaiter>>>,
+    waiters: BTreeMap<ConnectionId, BTreeMap<String, VecDeque<ReplyWaiter>>>,
 }
 
 impl Correlations {

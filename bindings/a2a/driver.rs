@@ -1,5 +1,4 @@
-//! The gateway thread: it owns the machine and the session store, and receives inputs over a
-//! channel.
+//! The gateway thread: it owns the machine and the session store, and receives inputs as its jobs.
 //!
 //! One owner needs no locks and gives one order of events; its own thread keeps disk writes off the
 //! shards. Inputs that are ready together share one sync of the disk, and their effects are sent
@@ -8,15 +7,16 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use super::ConnectionId;
 use super::delivery::DeliverySender;
 use super::machine::{AuditRecord, ClientInfo, Effect, Gateway, Step};
 use super::sessions::DiskSessionStore;
+use crate::concurrency::{JobError, JobThread, Worker};
 use crate::observe::audit::{Audit, Event};
 use crate::transport::close_code;
 
@@ -24,8 +24,9 @@ use crate::transport::close_code;
 /// refused as busy.
 const INPUTS_QUEUED_MAX: usize = 8192;
 
-/// Text of sockets queued for the gateway, in bytes. More is refused as busy, too.
-pub(crate) const TEXT_BYTES_QUEUED_MAX: usize = 64 << 20;
+/// Text of sockets queued for the gateway, in bytes. A text behind more than that is refused as
+/// busy, too.
+const TEXT_BYTES_QUEUED_MAX: usize = 64 << 20;
 
 /// Inputs that share one sync of the disk.
 const INPUTS_PER_ROUND_MAX: usize = 256;
@@ -33,7 +34,7 @@ const INPUTS_PER_ROUND_MAX: usize = 256;
 #[derive(Debug)]
 pub(crate) enum Input {
     Open { id: ConnectionId, client: ClientInfo, deliveries: DeliverySender },
-    Text { id: ConnectionId, text: String, room: OwnedSemaphorePermit },
+    Text { id: ConnectionId, text: String },
     Frame { id: ConnectionId, fields: Map<String, Value> },
     Binary { id: ConnectionId },
     Close { id: ConnectionId },
@@ -43,8 +44,7 @@ pub(crate) enum Input {
 /// Sends inputs to the gateway thread, which ends with the last clone.
 #[derive(Debug, Clone)]
 pub(crate) struct GatewayHandle {
-    inputs_tx: mpsc::Sender<Input>,
-    text_room: Arc<Semaphore>,
+    thread: JobThread<Input>,
     connections: Arc<AtomicU64>,
 }
 
@@ -56,14 +56,14 @@ pub(crate) struct GatewayStopped;
 impl GatewayHandle {
     /// Starts the gateway thread.
     pub(crate) fn start(gateway: Gateway, sessions: DiskSessionStore, audit: Audit) -> std::io::Result<Self> {
-        let (inputs_tx, inputs_rx) = mpsc::channel(INPUTS_QUEUED_MAX);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-        let driver = Driver { gateway, sessions, audit, deliveries: HashMap::new() };
-        std::thread::Builder::new()
-            .name("a2a".to_owned())
-            .spawn(move || runtime.block_on(driver.run(inputs_rx)))?;
-        let text_room = Arc::new(Semaphore::new(TEXT_BYTES_QUEUED_MAX));
-        Ok(Self { inputs_tx, text_room, connections: Arc::default() })
+        let driver = Driver { gateway, sessions, audit, deliveries: HashMap::new(), effects: Vec::new() };
+        Self::start_thread(driver)
+    }
+
+    fn start_thread(worker: impl Worker<Job = Input>) -> std::io::Result<Self> {
+        let thread =
+            JobThread::start_with_byte_limit("a2a", INPUTS_QUEUED_MAX, TEXT_BYTES_QUEUED_MAX, worker)?;
+        Ok(Self { thread, connections: Arc::default() })
     }
 
     /// Opens a connection; the gateway sends its frames to `deliveries`.
@@ -80,19 +80,17 @@ impl GatewayHandle {
 
     /// Sends an input, and waits for room.
     pub(crate) async fn send(&self, input: Input) -> Result<(), GatewayStopped> {
-        self.inputs_tx.send(input).await.map_err(|_| GatewayStopped)
+        self.thread.send(input).await.map_err(|_| GatewayStopped)
     }
 
     /// Sends the text of a socket without waiting; returns false if there is no room.
     pub(crate) fn try_send_text(&self, id: ConnectionId, text: &str) -> bool {
-        let bytes = u32::try_from(text.len()).unwrap_or(u32::MAX);
-        let Ok(room) = Arc::clone(&self.text_room).try_acquire_many_owned(bytes) else { return false };
-        self.try_send(Input::Text { id, text: text.to_owned(), room }).is_ok()
+        self.thread.try_send_bytes(Input::Text { id, text: text.to_owned() }, text.len()).is_ok()
     }
 
     /// Sends an input without waiting; returns it if there is no room.
     pub(crate) fn try_send(&self, input: Input) -> Result<(), Input> {
-        self.inputs_tx.try_send(input).map_err(mpsc::error::TrySendError::into_inner)
+        self.thread.try_send(input).map_err(JobError::into_job)
     }
 
     /// Closes a connection from code that cannot wait.
@@ -121,55 +119,55 @@ struct Driver {
     sessions: DiskSessionStore,
     audit: Audit,
     deliveries: HashMap<ConnectionId, DeliverySender>,
+    /// Effects of the current round, in order.
+    effects: Vec<Effect>,
 }
 
-impl Driver {
-    async fn run(mut self, mut inputs_rx: mpsc::Receiver<Input>) {
-        loop {
-            let wait = self.gateway.wake_at_ms().map(|at| at.saturating_sub(now_ms()));
-            let first = tokio::select! {
-                biased;
-                input = inputs_rx.recv() => match input {
-                    Some(input) => Some(input),
-                    None => break,
-                },
-                () = sleep_ms(wait) => None,
-            };
-            let mut effects = Vec::new();
-            if let Some(input) = first {
-                self.apply_input(input, &mut effects);
-                for _ in 1..INPUTS_PER_ROUND_MAX {
-                    let Ok(input) = inputs_rx.try_recv() else { break };
-                    self.apply_input(input, &mut effects);
-                }
-            }
-            if self.gateway.wake_at_ms().is_some_and(|at| at <= now_ms()) {
-                self.run_step(&mut effects, Gateway::on_wake);
-            }
-            self.flush_effects(effects);
+impl Worker for Driver {
+    type Job = Input;
+
+    const JOBS_PER_ROUND_MAX: usize = INPUTS_PER_ROUND_MAX;
+
+    fn on_job(&mut self, input: Input) {
+        self.apply_input(input);
+    }
+
+    fn wake_at(&self) -> Option<Instant> {
+        let wait_ms = self.gateway.wake_at_ms()?.saturating_sub(now_ms());
+        Instant::now().checked_add(Duration::from_millis(wait_ms))
+    }
+
+    fn on_round_end(&mut self, _inputs: usize) {
+        if self.gateway.wake_at_ms().is_some_and(|at| at <= now_ms()) {
+            self.run_step(Gateway::on_wake);
         }
+        self.flush_effects();
+    }
+
+    fn on_stop(&mut self) {
         if let Err(error) = self.sessions.sync() {
             tracing::error!(%error, "final sync of the sessions failed");
         }
     }
+}
 
-    fn apply_input(&mut self, input: Input, effects: &mut Vec<Effect>) {
+impl Driver {
+    fn apply_input(&mut self, input: Input) {
         match input {
             Input::Open { id, client, deliveries } => {
                 self.deliveries.insert(id, deliveries);
-                self.run_step(effects, |gateway, step| gateway.on_open(id, client, step));
+                self.run_step(|gateway, step| gateway.on_open(id, client, step));
             }
-            Input::Text { id, text, room } => {
-                self.run_step(effects, |gateway, step| gateway.on_text(id, &text, step));
-                drop(room);
+            Input::Text { id, text } => {
+                self.run_step(|gateway, step| gateway.on_text(id, &text, step));
             }
             Input::Frame { id, fields } => {
-                self.run_step(effects, |gateway, step| gateway.on_fields(id, fields, step));
+                self.run_step(|gateway, step| gateway.on_fields(id, fields, step));
             }
-            Input::Binary { id } => self.run_step(effects, |gateway, step| gateway.on_binary(id, step)),
+            Input::Binary { id } => self.run_step(|gateway, step| gateway.on_binary(id, step)),
             Input::Close { id } => {
                 self.deliveries.remove(&id);
-                self.run_step(effects, |gateway, step| gateway.on_end(id, step));
+                self.run_step(|gateway, step| gateway.on_end(id, step));
             }
             Input::Sync { done_tx } => {
                 if let Err(error) = self.sessions.sync() {
@@ -181,13 +179,14 @@ impl Driver {
         }
     }
 
-    fn run_step(&mut self, effects: &mut Vec<Effect>, input: impl FnOnce(&mut Gateway, &mut Step<'_>)) {
-        let mut step = Step { now_ms: now_ms(), sessions: &mut self.sessions, effects };
+    fn run_step(&mut self, input: impl FnOnce(&mut Gateway, &mut Step<'_>)) {
+        let mut step = Step { now_ms: now_ms(), sessions: &mut self.sessions, effects: &mut self.effects };
         input(&mut self.gateway, &mut step);
     }
 
     /// Syncs the sessions as configured, then performs the effects.
-    fn flush_effects(&mut self, effects: Vec<Effect>) {
+    fn flush_effects(&mut self) {
+        let effects = std::mem::take(&mut self.effects);
         let synced = self.sessions.sync_before_ack();
         if let Err(error) = &synced {
             // What is not on disk must not be acknowledged: the connections concerned are closed
@@ -241,13 +240,6 @@ fn receiver_of(effect: &Effect) -> Option<ConnectionId> {
     match effect {
         Effect::Send { to, .. } => Some(*to),
         Effect::Close { .. } | Effect::Audit(_) => None,
-    }
-}
-
-async fn sleep_ms(wait_ms: Option<u64>) {
-    match wait_ms {
-        Some(wait_ms) => tokio::time::sleep(Duration::from_millis(wait_ms)).await,
-        None => std::future::pending().await,
     }
 }
 

@@ -115,7 +115,7 @@ impl Conversation for ClientSocket {
 
     fn on_command(&mut self, delivery: Delivery, _: Instant, out: &mut Outbox) {
         match delivery {
-            Delivery::Frame(frame, _) => out.send(frame.to_string()),
+            Delivery::Frame(frame) => out.send(frame.to_string()),
             Delivery::Close { code, reason } => out.close(code, reason),
         }
     }

@@ -4,7 +4,6 @@
 //! link (`remote_gateway.rs`), which routes what comes in. Dropping a connection closes it.
 
 use serde_json::{Map, Value};
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::ConnectionId;
@@ -14,6 +13,7 @@ use super::machine::ClientInfo;
 use super::owner::Owner;
 use super::pending_replies::ping_frame;
 use super::remote_gateway::{LinkClientId, LinkCommand};
+use crate::concurrency::ByteReceiver;
 use crate::peering::{Link, LinkDown};
 
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +27,7 @@ pub(crate) enum ConnectionError {
 #[derive(Debug)]
 pub(crate) struct GatewayConnection {
     peer: Peer,
-    deliveries_rx: mpsc::Receiver<Delivery>,
+    deliveries_rx: ByteReceiver<Delivery>,
 }
 
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl GatewayConnection {
     /// Returns the next frame, or `None` when the gateway has closed the connection.
     pub(crate) async fn receive(&mut self) -> Option<Value> {
         match self.deliveries_rx.recv().await? {
-            Delivery::Frame(frame, _) => Some(frame),
+            Delivery::Frame(frame) => Some(frame),
             Delivery::Close { .. } => None,
         }
     }

@@ -16,7 +16,7 @@ mod session_service;
 mod settings;
 mod step;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value};
 
@@ -98,8 +98,8 @@ pub(crate) struct Gateway {
     registry: Registry,
     triad: Triad,
     correlations: Correlations,
-    /// Queued messages by agent.
-    queues: HashMap<String, PriorityQueue<QueuedMessage>>,
+    /// Queued messages by agent. They expire in that order.
+    queues: BTreeMap<String, PriorityQueue<QueuedMessage>>,
     ids_created: u64,
     last_maintenance_ms: u64,
 }
@@ -112,7 +112,7 @@ impl Gateway {
             connections: HashMap::new(),
             clients: HashMap::new(),
             correlations: Correlations::default(),
-            queues: HashMap::new(),
+            queues: BTreeMap::new(),
             ids_created: 0,
             last_maintenance_ms: 0,
             settings,

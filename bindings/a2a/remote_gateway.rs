@@ -8,7 +8,7 @@
 mod handshake;
 mod in_flight;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use serde_json::{Map, Value, json};
@@ -47,8 +47,9 @@ pub(crate) enum LinkCommand {
 #[derive(Debug)]
 struct LinkClient {
     deliveries: DeliverySender,
-    /// The handshakes and subscriptions to send again after a reconnect, by agent or channel.
-    registrations: HashMap<String, Map<String, Value>>,
+    /// The handshakes and subscriptions to send again after a reconnect, by agent or channel. In
+    /// that order agents come first.
+    registrations: BTreeMap<String, Map<String, Value>>,
     agents: BTreeSet<String>,
     is_subscribed: bool,
 }
@@ -65,14 +66,15 @@ pub(crate) struct RemoteGateway {
     name: String,
     token: Option<String>,
     phase: Phase,
-    clients: HashMap<LinkClientId, LinkClient>,
+    /// In the order in which they were opened, in which they register again.
+    clients: BTreeMap<LinkClientId, LinkClient>,
     in_flight: InFlightFrames,
 }
 
 impl RemoteGateway {
     /// `token` is presented after the handshake.
     pub(crate) fn new(name: String, token: Option<String>) -> Self {
-        let (clients, in_flight) = (HashMap::new(), InFlightFrames::default());
+        let (clients, in_flight) = (BTreeMap::new(), InFlightFrames::default());
         Self { name, token, phase: Phase::Closed, clients, in_flight }
     }
 
@@ -199,7 +201,7 @@ impl RemoteGateway {
 
 impl LinkClient {
     fn new(deliveries: DeliverySender) -> Self {
-        Self { deliveries, registrations: HashMap::new(), agents: BTreeSet::new(), is_subscribed: false }
+        Self { deliveries, registrations: BTreeMap::new(), agents: BTreeSet::new(), is_subscribed: false }
     }
 
     /// Records a handshake or subscription, to send it again after a reconnect.

@@ -119,8 +119,8 @@ impl MountConfig {
         if let Some(listen) = self.listen {
             mounts.push(Mount::web_socket(OWN_PATH, endpoint).gate(gate).on(listen.clone()));
             let health = axum::Router::new().route("/health", get(|| async { "ok" }));
-            let (path, face) = ("/health".to_owned(), MountKind::Http(health));
-            mounts.push(Mount { listen: Some(listen), path, gate: MountGate::Own, face });
+            let (path, kind) = ("/health".to_owned(), MountKind::Http(health));
+            mounts.push(Mount { listen: Some(listen), path, gate: MountGate::Own, kind });
         }
         mounts
     }

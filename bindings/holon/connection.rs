@@ -56,7 +56,7 @@ impl HolonConnection {
                     let _ = outcome_tx.send(outcome);
                 }
                 Effect::Warn(warning) => {
-                    observe::peer_warned(warning.name());
+                    observe::record_peer_warning(warning.name());
                     tracing::warn!(
                         peer = self.router.peer_name(),
                         warning = warning.name(),

@@ -6,7 +6,7 @@
 //! every request: an id below the next number was used. Of these, only requests that ended without
 //! a response are remembered.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -88,8 +88,8 @@ enum HeartbeatState {
 
 pub(super) struct Machine<W> {
     config: ConnectionConfig,
-    /// Requests of ours that wait for a response.
-    pending: HashMap<u64, PendingRequest<W>>,
+    /// Requests of ours that wait for a response, in the order of sending, in which they fail.
+    pending: BTreeMap<u64, PendingRequest<W>>,
     next_request: u64,
     /// Requests of ours that ended without a response, oldest first.
     expired: VecDeque<u64>,
@@ -117,7 +117,7 @@ impl<W> Machine<W> {
     pub(super) fn new(config: ConnectionConfig) -> Self {
         Self {
             config,
-            pending: HashMap::new(),
+            pending: BTreeMap::new(),
             next_request: 1,
             expired: VecDeque::new(),
             handling: HashSet::new(),
@@ -136,8 +136,8 @@ impl<W> Machine<W> {
     pub(super) fn on_end(&mut self) -> Vec<Effect<W>> {
         self.handling.clear();
         self.heartbeat = HeartbeatState::Off;
-        let lost: Vec<(u64, PendingRequest<W>)> = self.pending.drain().collect();
-        lost.into_iter()
+        std::mem::take(&mut self.pending)
+            .into_iter()
             .map(|(number, request)| {
                 self.record_expired(number);
                 let status = Status::new(wire::UNAVAILABLE, "connection closed");
@@ -298,7 +298,7 @@ impl<W> Machine<W> {
 
     fn expire_requests(&mut self, now: Instant) -> Vec<Effect<W>> {
         let late: Vec<(u64, PendingRequest<W>)> =
-            self.pending.extract_if(|_, request| request.deadline <= now).collect();
+            self.pending.extract_if(.., |_, request| request.deadline <= now).collect();
         late.into_iter()
             .map(|(number, request)| {
                 self.record_expired(number);

@@ -9,7 +9,7 @@ use super::auth::{self, Challenge, OpenContext, VALIDITY_SECONDS};
 use super::codec::{Data, Dialect};
 use super::engine::Engine;
 use super::machine::{ConnectionId, OpenRequest};
-use super::message_sender::{MessageSender, QueuedMessage, message_channel};
+use super::message_sender::{MessageSender, message_channel};
 use super::names::is_space_name;
 use super::space_table::{Job, Task};
 use super::wire::{self, ClientMessage, Command, Flags, PROTOCOLS, Request, RequestBody, WireError};
@@ -219,7 +219,8 @@ impl ServerConnection {
 }
 
 impl Conversation for ServerConnection {
-    type Command = QueuedMessage;
+    /// An encoded message.
+    type Command = String;
 
     fn on_open(&mut self, _now: Instant, _out: &mut Outbox) {}
 
@@ -239,8 +240,8 @@ impl Conversation for ServerConnection {
         }
     }
 
-    fn on_command(&mut self, mut message: QueuedMessage, _now: Instant, out: &mut Outbox) {
-        out.send(message.take_text());
+    fn on_command(&mut self, message: String, _now: Instant, out: &mut Outbox) {
+        out.send(message);
     }
 
     fn on_end(&mut self, _now: Instant) {

@@ -72,8 +72,8 @@ fn build_mounts(config: &Config, blobs: Blobs, endpoint: Arc<dyn Endpoint>) -> V
     let sockets = PATHS.map(|path| Mount::web_socket(path, Arc::clone(&endpoint)).gate(gate));
     let mut mounts: Vec<Mount> = sockets.into_iter().collect();
     if config.blobs {
-        let face = MountKind::Http(blobs::build_router(blobs));
-        mounts.push(Mount { listen: None, path: "/{space}/blobs".to_owned(), gate: MountGate::Server, face });
+        let kind = MountKind::Http(blobs::build_router(blobs));
+        mounts.push(Mount { listen: None, path: "/{space}/blobs".to_owned(), gate: MountGate::Server, kind });
     }
     if let Some(listen) = &config.listen {
         mounts = mounts.into_iter().map(|mount| mount.on(listen.clone())).collect();

@@ -288,10 +288,9 @@ mod tests {
         let (sender, mut messages_rx) = message_channel(CancellationToken::new());
         (0..SPACES_OPEN_MAX).for_each(|number| open(&mut space_table, &number.to_string(), &sender));
         assert_eq!(space_table.spaces.len(), SPACES_OPEN_MAX);
-        (0..SPACES_OPEN_MAX)
-            .for_each(|_| assert!(messages_rx.try_recv().unwrap().take_text().contains("\"ok\"")));
+        (0..SPACES_OPEN_MAX).for_each(|_| assert!(messages_rx.try_recv().unwrap().contains("\"ok\"")));
         open(&mut space_table, "one more", &sender);
-        assert!(messages_rx.try_recv().unwrap().take_text().contains("RateLimitError"));
+        assert!(messages_rx.try_recv().unwrap().contains("RateLimitError"));
     }
 
     #[test]
@@ -331,7 +330,7 @@ mod tests {
         let mut session_ids = Vec::new();
         for _ in 0..2 {
             open(&mut space_table, "s", &sender);
-            let opened = messages_rx.try_recv().unwrap().take_text();
+            let opened = messages_rx.try_recv().unwrap();
             let opened = super::super::codec::Dialect::Tagged.decode(&opened).unwrap();
             let session_id = opened.get("ok").and_then(|ok| ok.get("sessionId")).and_then(Data::as_str);
             session_ids.push(session_id.unwrap().to_owned());
@@ -364,9 +363,7 @@ mod tests {
         request(&session_ids[1], "transact", commit(serde_json::json!([])));
         let stale = serde_json::json!([{"id": "x", "path": ["value"], "seq": 0}]);
         request(&session_ids[0], "transact", commit(stale));
-        let texts: Vec<String> = std::iter::from_fn(|| messages_rx.try_recv().ok())
-            .map(|mut message| message.take_text())
-            .collect();
+        let texts: Vec<String> = std::iter::from_fn(|| messages_rx.try_recv()).collect();
         let position = |word: &str| texts.iter().position(|text| text.contains(word)).unwrap();
         assert!(position("session/effect") < position("ConflictError"), "{texts:?}");
     }

@@ -1,8 +1,15 @@
 //! A channel with two limits: how many messages may wait, and how many bytes they may take.
 //!
-//! A limit on messages alone says nothing about memory, because the peer chooses how long a message is. A message is
-//! accepted while at most `bytes_max` wait before it, so one that is longer than the limit still gets through, and a
-//! channel holds at most one message more than its limit. The sender declares the bytes of a message.
+//! A limit on messages alone says nothing about memory, because the peer chooses how long a message is. The sender
+//! declares the bytes of a message, and they count until it is received. This is the rule for every queue in the server
+//! that counts bytes:
+//!
+//! - A message is accepted while at most `bytes_max` wait before it. So a message that is longer than the limit still
+//!   gets through, and the channel holds at most one message more than its limit. A strict total would save no memory,
+//!   because the message exists already when it is sent, and a long one could never be sent at all; how long a message
+//!   may be is the business of its reader.
+//! - A message that counts for no bytes is refused for the number of messages alone. Those that open, close or
+//!   synchronise must not get lost behind a flood of data.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -18,15 +25,15 @@ pub fn byte_channel<T>(messages_max: usize, bytes_max: usize) -> (ByteSender<T>,
     (sender, ByteReceiver { messages_rx, queued_bytes })
 }
 
-/// Why a message was not sent.
+/// Why a message was not sent, with the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum ByteSendError {
+pub enum ByteSendError<T> {
     /// Too many messages or bytes wait.
     #[error("the receiver is too slow")]
-    Full,
+    Full(T),
     /// The receiver was dropped.
     #[error("the receiver is gone")]
-    Closed,
+    Closed(T),
 }
 
 /// The sending end of a [`byte_channel`].
@@ -49,19 +56,20 @@ impl<T> Clone for ByteSender<T> {
 
 impl<T> ByteSender<T> {
     /// Sends a message that counts for `bytes`, and waits while `messages_max` are queued. Bytes are not waited for.
-    pub async fn send(&self, message: T, bytes: usize) -> Result<(), ByteSendError> {
-        let reserved = self.reserve(bytes)?;
-        self.messages_tx.send((message, bytes)).await.map_err(|_| ByteSendError::Closed)?;
+    pub async fn send(&self, message: T, bytes: usize) -> Result<(), ByteSendError<T>> {
+        let Some(reserved) = self.reserve(bytes) else { return Err(ByteSendError::Full(message)) };
+        let sent = self.messages_tx.send((message, bytes)).await;
+        sent.map_err(|mpsc::error::SendError((message, _))| ByteSendError::Closed(message))?;
         reserved.keep();
         Ok(())
     }
 
     /// Sends a message that counts for `bytes`, if there is room now.
-    pub fn try_send(&self, message: T, bytes: usize) -> Result<(), ByteSendError> {
-        let reserved = self.reserve(bytes)?;
+    pub fn try_send(&self, message: T, bytes: usize) -> Result<(), ByteSendError<T>> {
+        let Some(reserved) = self.reserve(bytes) else { return Err(ByteSendError::Full(message)) };
         self.messages_tx.try_send((message, bytes)).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => ByteSendError::Full,
-            mpsc::error::TrySendError::Closed(_) => ByteSendError::Closed,
+            mpsc::error::TrySendError::Full((message, _)) => ByteSendError::Full(message),
+            mpsc::error::TrySendError::Closed((message, _)) => ByteSendError::Closed(message),
         })?;
         reserved.keep();
         Ok(())
@@ -77,10 +85,15 @@ impl<T> ByteSender<T> {
         self.messages_tx.is_closed()
     }
 
-    fn reserve(&self, bytes: usize) -> Result<Reserved<'_>, ByteSendError> {
+    /// Waits until the receiver is dropped.
+    pub async fn closed(&self) {
+        self.messages_tx.closed().await;
+    }
+
+    fn reserve(&self, bytes: usize) -> Option<Reserved<'_>> {
         let before = self.queued_bytes.fetch_add(bytes, Relaxed);
         let reserved = Reserved { queued_bytes: &self.queued_bytes, bytes };
-        if before > self.bytes_max { Err(ByteSendError::Full) } else { Ok(reserved) }
+        (bytes == 0 || before <= self.bytes_max).then_some(reserved)
     }
 }
 
@@ -147,10 +160,10 @@ mod tests {
         assert_eq!(sender.try_send('a', 10), Ok(()));
         // Ten bytes wait, which is the limit: one more message gets through, however long it is.
         assert_eq!(sender.try_send('b', 99), Ok(()));
-        assert_eq!(sender.try_send('c', 1), Err(ByteSendError::Full));
+        assert_eq!(sender.try_send('c', 1), Err(ByteSendError::Full('c')));
         assert_eq!(sender.queued_bytes(), 109);
         assert_eq!(receiver.try_recv(), Some('a'));
-        assert_eq!(sender.try_send('c', 1), Err(ByteSendError::Full));
+        assert_eq!(sender.try_send('c', 1), Err(ByteSendError::Full('c')));
         assert_eq!(receiver.try_recv(), Some('b'));
         assert_eq!(sender.try_send('c', 1), Ok(()));
         assert_eq!((receiver.try_recv(), receiver.try_recv()), (Some('c'), None));
@@ -158,10 +171,24 @@ mod tests {
     }
 
     #[test]
+    fn message_without_bytes_is_accepted_past_the_byte_limit() {
+        let (sender, mut receiver) = byte_channel(2, 10);
+        assert_eq!(sender.try_send('a', 11), Ok(()));
+        assert_eq!(sender.try_send('b', 1), Err(ByteSendError::Full('b')));
+        assert_eq!(sender.try_send('c', 0), Ok(()));
+        assert_eq!(
+            sender.try_send('d', 0),
+            Err(ByteSendError::Full('d')),
+            "the number of messages is a limit"
+        );
+        assert_eq!((receiver.try_recv(), receiver.try_recv()), (Some('a'), Some('c')));
+    }
+
+    #[test]
     fn message_past_the_count_limit_is_refused_and_not_counted() {
         let (sender, mut receiver) = byte_channel(1, 10);
         assert_eq!(sender.try_send('a', 1), Ok(()));
-        assert_eq!(sender.try_send('b', 1), Err(ByteSendError::Full));
+        assert_eq!(sender.try_send('b', 1), Err(ByteSendError::Full('b')));
         assert_eq!(sender.queued_bytes(), 1);
         assert_eq!(receiver.recv().now_or_never(), Some(Some('a')));
     }
@@ -175,7 +202,7 @@ mod tests {
         assert_eq!(sender.queued_bytes(), 1);
         assert_eq!(receiver.try_recv(), Some('a'));
         assert_eq!(sender.send('b', 11).now_or_never(), Some(Ok(())));
-        assert_eq!(sender.send('c', 1).now_or_never(), Some(Err(ByteSendError::Full)));
+        assert_eq!(sender.send('c', 1).now_or_never(), Some(Err(ByteSendError::Full('c'))));
     }
 
     #[test]
@@ -183,8 +210,8 @@ mod tests {
         let (sender, receiver) = byte_channel(1, 10);
         drop(receiver);
         assert!(sender.is_closed());
-        assert_eq!(sender.try_send('a', 1), Err(ByteSendError::Closed));
-        assert_eq!(sender.send('a', 1).now_or_never(), Some(Err(ByteSendError::Closed)));
+        assert_eq!(sender.try_send('a', 1), Err(ByteSendError::Closed('a')));
+        assert_eq!(sender.send('a', 1).now_or_never(), Some(Err(ByteSendError::Closed('a'))));
         assert_eq!(sender.queued_bytes(), 0);
     }
 

@@ -3,6 +3,8 @@
 //! One owner means no lock and one order of jobs, and a disk that stalls takes the time of no thread that runs scripts.
 //! The thread ends when the last [`JobThread`] that leads to it is dropped. A job that panics ends the thread; senders
 //! then see it as stopped.
+//!
+//! The queue is a [`byte_channel`], so that jobs whose length a peer chooses can be bounded by their bytes as well.
 
 use std::fmt;
 use std::io;
@@ -11,7 +13,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Instant;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
+
+use super::byte_channel::{ByteReceiver, ByteSendError, ByteSender, byte_channel};
 
 /// What a [`JobThread`] runs. Everything here is called on its thread.
 pub trait Worker: Send + 'static {
@@ -48,9 +52,27 @@ pub enum JobError<J> {
     Stopped(J),
 }
 
+impl<J> JobError<J> {
+    /// The job that was not queued.
+    pub fn into_job(self) -> J {
+        match self {
+            Self::Full(job) | Self::Stopped(job) => job,
+        }
+    }
+}
+
+impl<J> From<ByteSendError<J>> for JobError<J> {
+    fn from(error: ByteSendError<J>) -> Self {
+        match error {
+            ByteSendError::Full(job) => Self::Full(job),
+            ByteSendError::Closed(job) => Self::Stopped(job),
+        }
+    }
+}
+
 /// The queue of a thread. Cheap to clone.
 pub struct JobThread<J> {
-    jobs_tx: mpsc::Sender<J>,
+    jobs_tx: ByteSender<J>,
 }
 
 impl<J> Clone for JobThread<J> {
@@ -67,23 +89,35 @@ impl<J> fmt::Debug for JobThread<J> {
 
 impl<J: Send + 'static> JobThread<J> {
     /// Starts a thread called `name` with a queue of `jobs_queued_max`.
-    pub fn start(name: &str, jobs_queued_max: usize, mut worker: impl Worker<Job = J>) -> io::Result<Self> {
-        let (jobs_tx, mut jobs_rx) = mpsc::channel(jobs_queued_max);
+    pub fn start(name: &str, jobs_queued_max: usize, worker: impl Worker<Job = J>) -> io::Result<Self> {
+        Self::start_with_byte_limit(name, jobs_queued_max, usize::MAX, worker)
+    }
+
+    /// Starts a thread whose queue holds `bytes_queued_max` as well, of the jobs that are sent with their bytes.
+    pub fn start_with_byte_limit(
+        name: &str,
+        jobs_queued_max: usize,
+        bytes_queued_max: usize,
+        mut worker: impl Worker<Job = J>,
+    ) -> io::Result<Self> {
+        let (jobs_tx, mut jobs_rx) = byte_channel(jobs_queued_max, bytes_queued_max);
         std::thread::Builder::new().name(name.to_owned()).spawn(move || work(&mut worker, &mut jobs_rx))?;
         Ok(Self { jobs_tx })
     }
 
     /// Queues a job, and waits while the queue is full.
     pub async fn send(&self, job: J) -> Result<(), JobError<J>> {
-        self.jobs_tx.send(job).await.map_err(|mpsc::error::SendError(job)| JobError::Stopped(job))
+        Ok(self.jobs_tx.send(job, 0).await?)
     }
 
     /// Queues a job if there is room now.
     pub fn try_send(&self, job: J) -> Result<(), JobError<J>> {
-        self.jobs_tx.try_send(job).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(job) => JobError::Full(job),
-            mpsc::error::TrySendError::Closed(job) => JobError::Stopped(job),
-        })
+        self.try_send_bytes(job, 0)
+    }
+
+    /// Queues a job that counts for `bytes` until the thread takes it, if there is room now.
+    pub fn try_send_bytes(&self, job: J, bytes: usize) -> Result<(), JobError<J>> {
+        Ok(self.jobs_tx.try_send(job, bytes)?)
     }
 }
 
@@ -129,7 +163,7 @@ impl<R: Send + 'static> JobThread<ResourceJob<R>> {
     }
 }
 
-fn work<W: Worker>(worker: &mut W, jobs_rx: &mut mpsc::Receiver<W::Job>) {
+fn work<W: Worker>(worker: &mut W, jobs_rx: &mut ByteReceiver<W::Job>) {
     loop {
         let mut jobs = 0;
         match receive(jobs_rx, worker.wake_at()) {
@@ -137,7 +171,7 @@ fn work<W: Worker>(worker: &mut W, jobs_rx: &mut mpsc::Receiver<W::Job>) {
                 worker.on_job(job);
                 jobs += 1;
                 while jobs < W::JOBS_PER_ROUND_MAX
-                    && let Ok(job) = jobs_rx.try_recv()
+                    && let Some(job) = jobs_rx.try_recv()
                 {
                     worker.on_job(job);
                     jobs += 1;
@@ -157,7 +191,7 @@ enum Received<J> {
 }
 
 /// Blocks the thread until a job comes or it is time. The channel itself has no wait with a deadline.
-fn receive<J>(jobs_rx: &mut mpsc::Receiver<J>, deadline: Option<Instant>) -> Received<J> {
+fn receive<J>(jobs_rx: &mut ByteReceiver<J>, deadline: Option<Instant>) -> Received<J> {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut cx = Context::from_waker(&waker);
     loop {

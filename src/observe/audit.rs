@@ -19,7 +19,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde::Serialize;
 use tokio::sync::oneshot;
 
-use super::audit_record_dropped;
+use super::record_dropped_audit_record;
 use crate::concurrency::{JobThread, Worker};
 use file::Log;
 use refusals::{RefusalKind, Refusals};
@@ -170,7 +170,7 @@ impl Queue {
     fn push(&self, event: Event) {
         if self.thread.try_send(Job::Write(SystemTime::now(), event)).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
-            audit_record_dropped(self.name);
+            record_dropped_audit_record(self.name);
         }
     }
 
@@ -258,7 +258,7 @@ impl Writer {
     fn write(&mut self, at: SystemTime, event: &Event) -> io::Result<()> {
         self.log.write(at, event).inspect_err(|_| {
             self.dropped.fetch_add(1, Ordering::Relaxed);
-            audit_record_dropped(self.name);
+            record_dropped_audit_record(self.name);
         })
     }
 

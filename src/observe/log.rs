@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::log_lines_dropped;
+use super::record_dropped_log_lines;
 
 /// Bytes of log lines that wait for the reader; as many again may be on their way to it.
 /// Some thousand lines: a burst of refused connections fits, and a reader that never reads costs no more than this.
@@ -70,7 +70,7 @@ impl LogQueue {
         if state.lines.len() + line.len() > LOG_QUEUED_BYTES_MAX {
             state.dropped += 1;
             drop(state);
-            return log_lines_dropped(1);
+            return record_dropped_log_lines(1);
         }
         state.lines.extend_from_slice(line);
         drop(state);
@@ -124,7 +124,7 @@ impl Shared {
             if write_all(&mut sink, &batch).is_err() {
                 // The reader has closed the pipe, or the disk behind it is full.
                 let lines = batch.iter().filter(|byte| **byte == b'\n').count();
-                log_lines_dropped(u64::try_from(lines).unwrap_or(u64::MAX));
+                record_dropped_log_lines(u64::try_from(lines).unwrap_or(u64::MAX));
             }
             batch.clear();
         }

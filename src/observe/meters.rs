@@ -156,12 +156,12 @@ fn describe() {
 }
 
 /// Counts a protocol violation of a peer; `kind` begins with the protocol's name.
-pub(crate) fn peer_warned(kind: &'static str) {
+pub(crate) fn record_peer_warning(kind: &'static str) {
     METERS.count(PEER_WARNINGS, kind);
 }
 
 /// Counts an eval that ended; `eval` is its number in its session.
-pub(crate) fn eval_finished(eval: u64, error: Option<&ErrorObject>, took: Duration) {
+pub(crate) fn record_eval(eval: u64, error: Option<&ErrorObject>, took: Duration) {
     tracing::debug!(eval, outcome = outcome_name(error), ?took, "an eval ended");
     METERS.eval_seconds.record(took);
     match error {
@@ -171,17 +171,17 @@ pub(crate) fn eval_finished(eval: u64, error: Option<&ErrorObject>, took: Durati
 }
 
 /// Counts slices.
-pub(crate) fn slices_ran(count: u32) {
+pub(crate) fn record_slices(count: u32) {
     METERS.slices.increment(u64::from(count));
 }
 
 /// Counts a call to the client. Its name is chosen by the client and therefore not a label.
-pub(crate) fn client_called(error: Option<&ErrorObject>) {
+pub(crate) fn record_client_call(error: Option<&ErrorObject>) {
     METERS.count(CLIENT_CALLS, outcome_name(error));
 }
 
 /// Counts a connection that the server closed.
-pub(crate) fn closed(code: u16) {
+pub(crate) fn record_close(code: u16) {
     let code = match code {
         1000 => "1000",
         1001 => "1001",
@@ -199,7 +199,7 @@ pub(crate) fn closed(code: u16) {
 }
 
 /// Counts a refusal.
-pub(crate) fn refused(reason: &'static str) {
+pub(crate) fn record_refusal(reason: &'static str) {
     METERS.count(REFUSALS, reason);
 }
 
@@ -217,22 +217,22 @@ pub(crate) fn refusal_reason(reason: &str) -> &'static str {
 }
 
 /// Counts a message that matched nothing.
-pub(crate) fn stray(kind: &'static str) {
+pub(crate) fn record_stray_message(kind: &'static str) {
     METERS.count(STRAYS, kind);
 }
 
 /// Counts log lines that were dropped.
-pub(crate) fn log_lines_dropped(count: u64) {
+pub(crate) fn record_dropped_log_lines(count: u64) {
     METERS.log_dropped.increment(count);
 }
 
 /// Counts an audit record that was dropped from the log of that name.
-pub(crate) fn audit_record_dropped(log: &'static str) {
+pub(crate) fn record_dropped_audit_record(log: &'static str) {
     METERS.count(AUDIT_DROPPED, log);
 }
 
 /// Counts and logs bytes that a freed runtime left allocated.
-pub(crate) fn engine_leaked(bytes: usize) {
+pub(crate) fn record_engine_leak(bytes: usize) {
     tracing::error!(bytes, "QuickJS leaked memory");
     with_local_recorder(&METERS.recorder, || {
         metrics::counter!(ENGINE_LEAKS).increment(1);
@@ -278,12 +278,12 @@ fn move_gauge(gauge: &Gauge, before: &mut u32, now: usize) {
 }
 
 /// All metrics, in the text format of Prometheus.
-pub(crate) fn render() -> String {
+pub(crate) fn render_metrics() -> String {
     METERS.recorder.handle().render()
 }
 
 /// Folds what was recorded into the histograms; without it they would keep every single duration until the next scrape.
-pub(crate) fn upkeep() {
+pub(crate) fn run_upkeep() {
     METERS.recorder.handle().run_upkeep();
 }
 
@@ -293,12 +293,12 @@ mod tests {
 
     #[test]
     fn counters_are_rendered_with_their_labels() {
-        eval_finished(1, Some(&ErrorObject::new(Kind::Deadlock, "x")), Duration::from_micros(80));
+        record_eval(1, Some(&ErrorObject::new(Kind::Deadlock, "x")), Duration::from_micros(80));
         let meter = BindingMeter::default();
         meter.record_call("meter.test", "ok", Duration::from_millis(2));
         meter.record_call("meter.test", "Timeout", Duration::from_millis(2));
-        refused("meter-test");
-        let text = render();
+        record_refusal("meter-test");
+        let text = render_metrics();
         for line in [
             "scomp_evals_total{outcome=\"Deadlock\"} 1",
             "scomp_binding_calls_total{binding=\"meter.test\",outcome=\"ok\"} 1",

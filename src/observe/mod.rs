@@ -8,6 +8,7 @@ pub mod log;
 mod meters;
 
 pub(crate) use meters::{
-    BindingMeter, Levels, audit_record_dropped, client_called, closed, engine_leaked, eval_finished,
-    log_lines_dropped, outcome_name, peer_warned, refusal_reason, refused, render, slices_ran, stray, upkeep,
+    BindingMeter, Levels, outcome_name, record_client_call, record_close, record_dropped_audit_record,
+    record_dropped_log_lines, record_engine_leak, record_eval, record_peer_warning, record_refusal,
+    record_slices, record_stray_message, refusal_reason, render_metrics, run_upkeep,
 };

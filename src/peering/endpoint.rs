@@ -73,14 +73,14 @@ pub struct Mount {
     /// What admits clients.
     pub gate: MountGate,
     /// Its protocol.
-    pub face: MountKind,
+    pub kind: MountKind,
 }
 
 impl Mount {
     /// A WebSocket on the server's own port, for clients with a token of the server.
     pub fn web_socket(path: impl Into<String>, endpoint: Arc<dyn Endpoint>) -> Self {
-        let face = MountKind::WebSocket(endpoint);
-        Self { listen: None, path: path.into(), gate: MountGate::Server, face }
+        let kind = MountKind::WebSocket(endpoint);
+        Self { listen: None, path: path.into(), gate: MountGate::Server, kind }
     }
 
     /// Whether only this machine can reach it when the server has no tokens: such a server listens on loopback, and
@@ -107,7 +107,7 @@ impl Mount {
 
 impl std::fmt::Debug for Mount {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { listen, path, gate, face: _ } = self;
+        let Self { listen, path, gate, kind: _ } = self;
         f.debug_struct("Mount")
             .field("listen", listen)
             .field("path", path)
@@ -126,7 +126,7 @@ mod tests {
             listen: None,
             path: "/x".to_owned(),
             gate: MountGate::Own,
-            face: MountKind::Http(axum::Router::new()),
+            kind: MountKind::Http(axum::Router::new()),
         };
         assert!(mount.is_local());
         for listen in ["127.0.0.1:1", "[::1]:1", "[::ffff:127.0.0.1]:1", "localhost:1", "LOCALHOST:1"] {

@@ -187,9 +187,9 @@ mod tests {
         let (mut link, _state_rx, mut out) = opened(now);
         assert_eq!(link.wake_at(), Some(now + HANDSHAKE_MAX));
         link.on_wake(now + HANDSHAKE_MAX - Duration::from_millis(1), &mut out);
-        assert_eq!(out.parting(), None);
+        assert_eq!(out.disconnect(), None);
         link.on_wake(now + HANDSHAKE_MAX, &mut out);
-        assert_eq!(out.parting(), Some(&Disconnect::Close { code: 1008, reason: TIMED_OUT.to_owned() }));
+        assert_eq!(out.disconnect(), Some(&Disconnect::Close { code: 1008, reason: TIMED_OUT.to_owned() }));
     }
 
     #[test]
@@ -197,7 +197,7 @@ mod tests {
         let now = Instant::now();
         let (mut link, _state_rx, mut out) = opened(now);
         link.on_text("noise", now + HANDSHAKE_MAX, &mut out);
-        assert!(matches!(out.parting(), Some(Disconnect::Close { code: 1008, .. })));
+        assert!(matches!(out.disconnect(), Some(Disconnect::Close { code: 1008, .. })));
     }
 
     #[test]

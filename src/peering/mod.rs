@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 pub use endpoint::{Endpoint, IncomingConnection, Mount, MountGate, MountKind};
 pub use host::{Background, Host};
 pub use link::{HANDSHAKE_MAX, Link, LinkDown, LinkSettings, LinkState, link};
-pub use pump::pump;
+pub use pump::{CommandReceiver, pump};
 pub use requester::{PendingRecord, Requester};
 
 pub use crate::transport::{Conversation, Disconnect, Outbox};

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::concurrency::ByteReceiver;
 use crate::transport::{
     Conversation, Disconnect, Driver, DriverSettings, InputEnd, Outbox, Timeouts, Transport, WRITE_STALL_MAX,
 };
@@ -23,23 +24,41 @@ const SETTINGS: DriverSettings = DriverSettings {
     frames_queued_max: 0,
 };
 
+/// The receiving end of a channel of commands, whatever its limits.
+pub trait CommandReceiver<C> {
+    /// The next command; `None` when every sender was dropped.
+    fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<C>>;
+}
+
+impl<C> CommandReceiver<C> for mpsc::Receiver<C> {
+    fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<C>> {
+        Self::poll_recv(self, cx)
+    }
+}
+
+impl<C> CommandReceiver<C> for ByteReceiver<C> {
+    fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<C>> {
+        Self::poll_recv(self, cx)
+    }
+}
+
 /// Serves a connection to its end.
 pub async fn pump<T: Transport, C: Conversation>(
     transport: &mut T,
     conversation: &mut C,
-    commands_rx: &mut mpsc::Receiver<C::Command>,
+    commands_rx: &mut impl CommandReceiver<C::Command>,
     stop: &CancellationToken,
 ) -> Disconnect {
     Driver::new(transport, SETTINGS).serve(&mut Commanded { conversation, commands_rx }, stop).await
 }
 
 /// A conversation with the channel of its commands.
-struct Commanded<'a, C: Conversation> {
+struct Commanded<'a, C, R> {
     conversation: &'a mut C,
-    commands_rx: &'a mut mpsc::Receiver<C::Command>,
+    commands_rx: &'a mut R,
 }
 
-impl<C: Conversation> Conversation for Commanded<'_, C> {
+impl<C: Conversation, R: CommandReceiver<C::Command>> Conversation for Commanded<'_, C, R> {
     type Command = C::Command;
 
     fn poll_command(&mut self, cx: &mut Context<'_>) -> Poll<C::Command> {

@@ -65,7 +65,7 @@ impl Drop for HeapUsage {
     /// The runtime is gone by now, so what is still counted was leaked by QuickJS.
     fn drop(&mut self) {
         if self.bytes() > 0 {
-            observe::engine_leaked(self.bytes());
+            observe::record_engine_leak(self.bytes());
         }
     }
 }
@@ -239,7 +239,7 @@ mod tests {
     use crate::observe;
 
     fn leaks() -> u64 {
-        let page = observe::render();
+        let page = observe::render_metrics();
         let count = page.lines().find_map(|line| line.strip_prefix("scomp_engine_leaks_total "));
         count.map_or(0, |count| count.parse().unwrap())
     }

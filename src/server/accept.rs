@@ -41,7 +41,7 @@ impl Server {
     /// Passes a connection to the shard with the least load.
     fn place(&self, stream: TcpStream, from: SocketAddr, router: axum::Router) {
         let Some(slot) = self.state.connections.admit() else {
-            observe::refused("connections");
+            observe::record_refusal("connections");
             return;
         };
         let placed = (|| -> io::Result<()> {
@@ -56,7 +56,7 @@ impl Server {
                         (Ok(socket), None) => serve_http(socket, router, slot, stop).await,
                         (Ok(socket), Some(tls)) => match tls.accept(socket).await {
                             Ok(stream) => serve_http(stream, router, slot, stop).await,
-                            Err(_) => observe::refused("tls"),
+                            Err(_) => observe::record_refusal("tls"),
                         },
                         (Err(error), _) => tracing::warn!(%error, "a connection was dropped"),
                     }

@@ -61,7 +61,7 @@ pub(crate) async fn drive<T: Transport>(transport: T, config: ConnectionConfig) 
     connection.release().await;
     if let Some(end) = end {
         if let Disconnect::Close { code, reason } = &end {
-            observe::closed(*code);
+            observe::record_close(*code);
             tracing::info!(code, reason, "closing the connection");
         }
         driver.close(&end).await;
@@ -156,7 +156,7 @@ impl Connection {
                 None => self.open(request, params),
             },
             Effect::Ignored(what) => {
-                observe::stray(what);
+                observe::record_stray_message(what);
                 tracing::debug!(what, "ignored a message");
             }
         }

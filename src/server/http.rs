@@ -77,7 +77,7 @@ fn admit_as(
 /// Counts and records a request that needs a role which the principal does not have.
 pub(super) fn refuse_role(state: &ServerState, principal: &Principal, missing: MissingRole) -> Refusal {
     let refusal = Refusal::MissingRole(missing);
-    observe::refused(refusal.reason());
+    observe::record_refusal(refusal.reason());
     let event = || Event::RoleRefused { principal: principal.name.clone(), role: missing.0.name(), count: 1 };
     state.directory.audit().record(event);
     refusal
@@ -87,7 +87,7 @@ pub(super) fn refuse_role(state: &ServerState, principal: &Principal, missing: M
 pub(super) fn record_refusal<T>(state: &ServerState, admitted: Result<T, Refusal>) -> Result<T, Refusal> {
     admitted.inspect_err(|refusal| {
         let reason = refusal.reason();
-        observe::refused(reason);
+        observe::record_refusal(reason);
         state.directory.audit().record_unauthenticated(|| Event::Refused { reason, count: 1 });
     })
 }

@@ -8,7 +8,7 @@ use crate::observe;
 
 /// The page, as Prometheus reads it.
 pub(crate) fn page(state: &ServerState) -> String {
-    let mut text = observe::render();
+    let mut text = observe::render_metrics();
     gauge(&mut text, "scomp_sessions", "Live sessions, detached ones included", state.directory.len());
     gauge(&mut text, "scomp_connections", "Open connections", state.connections.open());
     let stuck = state.shards.stuck();

@@ -97,7 +97,7 @@ impl Server {
             if trimmer.is_due(most, now, Instant::now()) {
                 self.shards.release_memory();
             }
-            observe::upkeep();
+            observe::run_upkeep();
         }
     }
 

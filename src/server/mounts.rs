@@ -107,7 +107,7 @@ pub(super) fn router(state: &Arc<ServerState>, listen: Option<&str>) -> Router {
     let here = state.additions.mounts.iter().filter(|mount| mount.listen.as_deref() == listen);
     // The root of the server's own port is shared, see `at_root`.
     let here = here.filter(|mount| listen.is_some() || mount.path != ROOT);
-    here.fold(Router::new(), |router, mount| match &mount.face {
+    here.fold(Router::new(), |router, mount| match &mount.kind {
         MountKind::WebSocket(endpoint) => {
             let (state, endpoint, rule) = (Arc::clone(state), Arc::clone(endpoint), EntryRule::of(mount));
             let serve = move |request: Request| {
@@ -130,7 +130,7 @@ pub(super) fn at_root(
 ) -> Option<impl FnOnce(Request) -> Response<Body> + use<>> {
     let at_root = state.additions.mounts.iter().filter(|mount| mount.listen.is_none() && mount.path == ROOT);
     let (endpoint, rule) = at_root
-        .filter_map(|mount| match &mount.face {
+        .filter_map(|mount| match &mount.kind {
             MountKind::WebSocket(endpoint) => Some((Arc::clone(endpoint), EntryRule::of(mount))),
             MountKind::Http(_) => None,
         })
@@ -184,7 +184,7 @@ async fn run_within(state: &ServerState, request: Request, next: Next) -> Respon
         return next.run(request).await;
     }
     let Ok(_permit) = state.bodies.try_acquire() else {
-        observe::refused("http-bodies");
+        observe::record_refusal("http-bodies");
         return (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "1")], "Too many uploads.\n")
             .into_response();
     };

@@ -80,7 +80,7 @@ fn has_schema(declared: &Value) -> bool {
 }
 
 fn out_of_cpu(exceeded: QuotaExceeded) -> ErrorObject {
-    observe::refused(exceeded.resource.name());
+    observe::record_refusal(exceeded.resource.name());
     exceeded.into()
 }
 

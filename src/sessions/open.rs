@@ -128,7 +128,7 @@ impl Directory {
         let slot = principal
             .account
             .open_session(self.limits.memory_bytes_max)
-            .inspect_err(|exceeded| observe::refused(exceeded.resource.name()))?;
+            .inspect_err(|exceeded| observe::record_refusal(exceeded.resource.name()))?;
         if self.len() >= self.settings.sessions_max {
             return Err(full());
         }
@@ -179,7 +179,7 @@ impl Directory {
         resume: &ResumeParams,
     ) -> Result<HeldSession, ErrorObject> {
         let refused = || {
-            observe::refused("session");
+            observe::record_refusal("session");
             ErrorObject::new(Kind::SessionRefused, "session not found")
         };
         let link = self.live.link(&resume.id).filter(|link| !link.has_ended()).ok_or_else(refused)?;
@@ -203,7 +203,7 @@ impl Directory {
 }
 
 fn full() -> ErrorObject {
-    observe::refused("server-sessions");
+    observe::record_refusal("server-sessions");
     busy("the server has too many sessions")
 }
 

@@ -176,7 +176,7 @@ impl SessionPort {
             return Err(ErrorObject::new(Kind::InvalidParams, message));
         }
         if !self.link.try_grow_charge(charge, bytes) {
-            observe::refused("bytes-in-flight");
+            observe::record_refusal("bytes-in-flight");
             let message = "the requests in flight take too many bytes";
             return Err(ErrorObject::new(Kind::Busy, message).with("retryAfterMs", BUDGET_RETRY_MS));
         }
@@ -213,7 +213,7 @@ impl SessionPort {
 
     /// Counts CPU time. Returns what the session has to know about its quota.
     fn charge(&self, cpu: Duration, slices: u32) -> Option<ToSession> {
-        observe::slices_ran(slices);
+        observe::record_slices(slices);
         let account = &self.scope.principal.account;
         let is_overdrawn = account.charge_cpu(cpu, Instant::now);
         let exceeded = account.check_cpu(Instant::now).err()?;
@@ -223,10 +223,10 @@ impl SessionPort {
     fn observe(&self, observation: Observation) {
         match observation {
             Observation::EvalFinished { number, error, took } => {
-                observe::eval_finished(number, error.as_ref(), took);
+                observe::record_eval(number, error.as_ref(), took);
             }
-            Observation::ClientCalled { error } => observe::client_called(error.as_ref()),
-            Observation::Refused { reason } => observe::refused(observe::refusal_reason(&reason)),
+            Observation::ClientCalled { error } => observe::record_client_call(error.as_ref()),
+            Observation::Refused { reason } => observe::record_refusal(observe::refusal_reason(&reason)),
             Observation::Levels { references, evals_queued } => {
                 self.levels.borrow_mut().set(references, evals_queued);
             }

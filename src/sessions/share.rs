@@ -39,7 +39,7 @@ impl Directory {
     }
 
     pub(super) fn out_of_memory(&self) -> ErrorObject {
-        observe::refused("server-memory");
+        observe::record_refusal("server-memory");
         busy("the memory for sessions is used up")
     }
 }

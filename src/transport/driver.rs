@@ -274,7 +274,7 @@ impl<T: Frames> Driver<T> {
     }
 
     fn is_round_over<C: Conversation>(&self, conversation: &C) -> bool {
-        self.out.parting().is_some()
+        self.out.disconnect().is_some()
             || self.out.bytes() > OUTPUT_PER_ROUND_BYTES_MAX
             || !self.io.has_room()
             || conversation.is_done()

@@ -70,6 +70,17 @@ fn waiters_are_taken_by_time_agent_and_requester() {
 }
 
 #[test]
+fn waiters_are_taken_in_the_order_of_their_ids() {
+    let ids: Vec<String> = (10..26).map(|number| number.to_string()).collect();
+    let mut correlations = Correlations::default();
+    for id in ids.iter().rev() {
+        correlations.add(AGENT, waiter(2, id, id));
+    }
+    let taken: Vec<_> = correlations.take_expired(1000).into_iter().map(|taken| taken.message_id).collect();
+    assert_eq!(taken, ids);
+}
+
+#[test]
 fn room_at_limit_returns_after_a_reply() {
     let mut correlations = Correlations::default();
     for number in 0..REPLIES_PER_AGENT_MAX {

@@ -8,10 +8,11 @@ use super::super::delivery::{DELIVERIES_BYTES_MAX, DELIVERIES_QUEUED_MAX, Delive
 use super::super::sessions::Durability;
 use super::super::testing::Folder;
 use super::*;
+use crate::concurrency::ByteReceiver;
 
 struct Socket {
     id: ConnectionId,
-    deliveries_rx: mpsc::Receiver<Delivery>,
+    deliveries_rx: ByteReceiver<Delivery>,
     overflow: CancellationToken,
 }
 
@@ -30,7 +31,7 @@ async fn connect(gateway: &GatewayHandle) -> Socket {
 
 async fn receive(socket: &mut Socket) -> Value {
     match socket.deliveries_rx.recv().await.unwrap() {
-        Delivery::Frame(frame, _) => frame,
+        Delivery::Frame(frame) => frame,
         Delivery::Close { code, .. } => panic!("closed with {code}"),
     }
 }
@@ -95,23 +96,50 @@ async fn reader_past_the_byte_limit_is_disconnected() {
     assert!(gateway.try_send_text(agent.id, &handshake.to_string()));
     let text = "x".repeat(DELIVERIES_BYTES_MAX / 4);
     let long = json!({"type": "broadcast", "content": {"message": text}}).to_string();
-    for _ in 0..3 {
+    for _ in 0..4 {
         assert!(gateway.try_send_text(client.id, &long));
         assert_eq!(receive(&mut client).await["content"]["result"]["delivered"], 1);
     }
-    assert!(!agent.overflow.is_cancelled(), "there is room for three, and a little more");
+    assert!(
+        !agent.overflow.is_cancelled(),
+        "three and a little more are below the limit, so a fourth is queued"
+    );
     assert!(gateway.try_send_text(client.id, &long));
     agent.overflow.cancelled().await;
 }
 
+/// A gateway thread that is blocked from its first input on.
+struct BlockedThread {
+    started_tx: std::sync::mpsc::Sender<()>,
+    resume_rx: std::sync::mpsc::Receiver<()>,
+}
+
+impl Worker for BlockedThread {
+    type Job = Input;
+
+    fn on_job(&mut self, _: Input) {
+        // Both ends of the test may be gone when it is over.
+        let _ = self.started_tx.send(());
+        let _ = self.resume_rx.recv();
+    }
+}
+
 #[tokio::test]
 async fn text_past_the_queue_limit_is_refused() {
-    let folder = Folder::new();
-    let gateway = start(&folder);
-    let mut socket = connect(&gateway).await;
-    assert!(!gateway.try_send_text(socket.id, &"x".repeat(TEXT_BYTES_QUEUED_MAX + 1)));
-    assert!(gateway.try_send_text(socket.id, &"x".repeat(TEXT_BYTES_QUEUED_MAX)));
-    assert_eq!(receive(&mut socket).await["content"]["code"], 2001);
+    let (started_tx, started_rx) = std::sync::mpsc::channel();
+    let (resume_tx, resume_rx) = std::sync::mpsc::channel();
+    let gateway = GatewayHandle::start_thread(BlockedThread { started_tx, resume_rx }).unwrap();
+    let id = ConnectionId(1);
+    gateway.send(Input::Binary { id }).await.unwrap();
+    started_rx.recv().unwrap();
+    assert!(gateway.try_send_text(id, &"x".repeat(TEXT_BYTES_QUEUED_MAX)));
+    assert!(gateway.try_send_text(id, "y"), "exactly at the limit");
+    assert!(!gateway.try_send_text(id, "z"));
+    assert!(gateway.try_send(Input::Close { id }).is_ok(), "only text counts");
+    // The thread takes the long text.
+    resume_tx.send(()).unwrap();
+    started_rx.recv().unwrap();
+    assert!(gateway.try_send_text(id, "z"));
 }
 
 #[tokio::test]

@@ -137,9 +137,11 @@ impl InFlightFrames {
     }
 
     /// Removes everything: returns the requests with their clients, and the clients that wait for a
-    /// `pong`.
+    /// `pong`, both in the order of sending.
     pub(super) fn take_all(&mut self) -> (Vec<(LinkClientId, String)>, Vec<LinkClientId>) {
-        let requests = self.requests.drain().map(|(id, request)| (request.client, id)).collect();
+        let mut requests: Vec<(String, PendingRequest)> = self.requests.drain().collect();
+        requests.sort_by_key(|(_, request)| request.sequence);
+        let requests = requests.into_iter().map(|(id, request)| (request.client, id)).collect();
         let fences = self.fences.drain(..).filter(|fence| fence.wants_pong);
         (requests, fences.filter_map(|fence| fence.subject.client).collect())
     }

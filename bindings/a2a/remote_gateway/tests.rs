@@ -1,11 +1,11 @@
 //! A link with scripted frames of a remote gateway.
 
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::super::delivery::{Delivery, delivery_channel};
 use super::in_flight::IN_FLIGHT_MAX;
 use super::*;
+use crate::concurrency::ByteReceiver;
 
 struct TestLink {
     remote: RemoteGateway,
@@ -65,12 +65,12 @@ impl TestLink {
 }
 
 /// The frames that a client gets.
-struct Inbox(mpsc::Receiver<Delivery>);
+struct Inbox(ByteReceiver<Delivery>);
 
 impl Inbox {
-    fn try_recv(&mut self) -> Result<Value, mpsc::error::TryRecvError> {
+    fn try_recv(&mut self) -> Option<Value> {
         self.0.try_recv().map(|delivery| match delivery {
-            Delivery::Frame(frame, _) => frame,
+            Delivery::Frame(frame) => frame,
             Delivery::Close { code, .. } => panic!("closed with {code}"),
         })
     }
@@ -97,11 +97,11 @@ fn reply_goes_to_the_requester_whatever_agent_it_names() {
     reply["metadata"]["parentId"] = json!("m");
     link.receive(reply.clone());
     assert_eq!(client.try_recv().unwrap()["metadata"]["parentId"], "m");
-    assert!(coder.try_recv().is_err());
+    assert!(coder.try_recv().is_none());
     link.receive(reply);
     assert_eq!(coder.try_recv().unwrap()["agent"], "coder", "the second is an ordinary message");
     link.receive(json!({"type": "message", "agent": "client-9", "metadata": {"correlationId": "c"}}));
-    assert!(client.try_recv().is_err() && coder.try_recv().is_err(), "not an agent of this link");
+    assert!(client.try_recv().is_none() && coder.try_recv().is_none(), "not an agent of this link");
 }
 
 #[test]
@@ -123,10 +123,10 @@ fn message_without_receiver_needs_a_single_agent() {
     let (mut coder, mut other) = (link.add_client(1), link.add_client(2));
     link.send(1, handshake_from("coder"));
     link.receive(json!({"type": "message", "content": {}}));
-    assert!(coder.try_recv().is_ok());
+    assert!(coder.try_recv().is_some());
     link.send(2, handshake_from("dreamer"));
     link.receive(json!({"type": "message", "content": {}}));
-    assert!(coder.try_recv().is_err() && other.try_recv().is_err());
+    assert!(coder.try_recv().is_none() && other.try_recv().is_none());
 }
 
 #[test]
@@ -150,8 +150,8 @@ fn decision_goes_to_the_proposer_and_all_agents() {
     link.send(1, handshake_from("alpha"));
     link.send(2, json!({"type": "proposal", "content": {}, "metadata": {"correlationId": "p"}}));
     link.receive(json!({"type": "decision", "content": {"proposalId": "p"}}));
-    assert!(alpha.try_recv().is_ok() && proposer.try_recv().is_ok());
-    assert!(other.try_recv().is_err());
+    assert!(alpha.try_recv().is_some() && proposer.try_recv().is_some());
+    assert!(other.try_recv().is_none());
 }
 
 #[test]
@@ -171,6 +171,41 @@ fn reconnect_registers_agents_and_subscriptions_again() {
     assert_eq!(sent.len(), 4, "{sent:?}");
     assert!(sent.iter().any(|frame| frame["from"] == "coder"));
     assert!(sent.iter().any(|frame| frame["type"] == "subscribe"));
+}
+
+#[test]
+fn reconnect_registers_in_the_order_of_the_clients() {
+    let mut link = TestLink::new();
+    let names = |id: u64| [format!("coder-{id}"), format!("writer-{id}")];
+    let _inboxes: Vec<Inbox> = (1..=16).map(|id| link.add_client(id)).collect();
+    for id in (1..=16).rev() {
+        link.send(id, json!({"type": "subscribe", "content": {"channel": format!("event:{id}")}}));
+        names(id).iter().rev().for_each(|name| link.send(id, handshake_from(name)));
+    }
+    link.remote.on_end(Instant::now());
+    link.take_sent();
+    link.open();
+    let sent = link.take_sent();
+    let registered: Vec<&str> = sent
+        .iter()
+        .filter_map(|frame| frame["from"].as_str().or(frame["content"]["channel"].as_str()))
+        .collect();
+    let expected: Vec<String> =
+        (1..=16).flat_map(|id| names(id).into_iter().chain([format!("event:{id}")])).collect();
+    assert_eq!(registered, expected);
+}
+
+#[test]
+fn pending_requests_fail_in_the_order_of_sending() {
+    let mut link = TestLink::new();
+    let mut client = link.add_client(1);
+    let ids: Vec<String> = (0..16).rev().map(|number| number.to_string()).collect();
+    ids.iter().for_each(|id| link.send(1, request_to("coder", id)));
+    link.remote.on_end(Instant::now());
+    let failed: Vec<String> = std::iter::from_fn(|| client.try_recv())
+        .map(|frame| frame["correlationId"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(failed, ids);
 }
 
 #[test]
@@ -204,7 +239,7 @@ fn request_past_the_in_flight_limit_is_refused() {
     for number in 0..IN_FLIGHT_MAX / 2 {
         link.send(1, request_to("coder", &number.to_string()));
     }
-    assert!(client.try_recv().is_err());
+    assert!(client.try_recv().is_none());
     link.send(1, request_to("coder", "late"));
     assert_eq!(client.try_recv().unwrap()["content"]["code"], 3003);
 }
@@ -213,14 +248,14 @@ fn request_past_the_in_flight_limit_is_refused() {
 fn rejected_token_gives_up_the_link() {
     let mut link = TestLink::new();
     link.receive(json!({"type": "error", "content": {"code": 5002}}));
-    assert!(matches!(link.out.parting(), Some(Disconnect::GiveUp { .. })));
+    assert!(matches!(link.out.disconnect(), Some(Disconnect::GiveUp { .. })));
 }
 
 #[test]
 fn rejected_token_is_recognised_by_its_error_name() {
     let mut link = TestLink::new();
     link.receive(json!({"type": "error", "content": {"error": "TOKEN_EXPIRED", "message": "old"}}));
-    assert!(matches!(link.out.parting(), Some(Disconnect::GiveUp { .. })));
+    assert!(matches!(link.out.disconnect(), Some(Disconnect::GiveUp { .. })));
 }
 
 #[test]
@@ -232,7 +267,7 @@ fn binary_frame_with_json_is_read() {
     link.remote.on_binary(frame.as_bytes(), Instant::now(), &mut link.out);
     assert_eq!(coder.try_recv().unwrap()["agent"], "coder");
     link.remote.on_binary(&[0xff], Instant::now(), &mut link.out);
-    assert!(coder.try_recv().is_err() && link.out.parting().is_none());
+    assert!(coder.try_recv().is_none() && link.out.disconnect().is_none());
 }
 
 #[test]

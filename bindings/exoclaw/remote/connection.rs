@@ -78,7 +78,7 @@ impl GatewayConnection {
                 }
             }
             Effect::Warn(warning) => {
-                observe::peer_warned("exoclaw.unexpected_frame");
+                observe::record_peer_warning("exoclaw.unexpected_frame");
                 tracing::warn!(gateway = self.gateway, warning, "protocol violation by an exoclaw gateway");
             }
         }
@@ -183,7 +183,7 @@ mod tests {
         connection.on_open(now, &mut out);
         connection.on_text(&wire::auth_failed_frame(), now, &mut out);
         assert!(
-            matches!(out.parting(), Some(Disconnect::GiveUp { reason }) if reason.contains("auth_failed"))
+            matches!(out.disconnect(), Some(Disconnect::GiveUp { reason }) if reason.contains("auth_failed"))
         );
     }
 
@@ -196,7 +196,9 @@ mod tests {
         connection.on_command(command, now, &mut out);
         assert_eq!(connection.wake_at(), Some(now + HELLO_TIMEOUT));
         connection.on_wake(now + HELLO_TIMEOUT, &mut out);
-        assert!(matches!(out.parting(), Some(Disconnect::Close { reason, .. }) if reason.contains("token")));
+        assert!(
+            matches!(out.disconnect(), Some(Disconnect::Close { reason, .. }) if reason.contains("token"))
+        );
         assert_eq!(answers_rx.try_recv(), Ok(Answer::Lost(NO_HELLO.to_owned())));
     }
 
@@ -226,9 +228,9 @@ mod tests {
         connection.on_text(&wire::hello_frame(), now, &mut out);
         connection.on_command(command, now, &mut out);
         connection.on_text(r#"{"id":"1","event":"text","data":"a"}"#, now, &mut out);
-        assert_eq!(out.parting(), None);
+        assert_eq!(out.disconnect(), None);
         connection.on_text(r#"{"id":"1","event":"text","data":"b"}"#, now, &mut out);
-        assert!(matches!(out.parting(), Some(Disconnect::Close { .. })));
+        assert!(matches!(out.disconnect(), Some(Disconnect::Close { .. })));
         drop(answers_rx);
     }
 }

@@ -194,6 +194,23 @@ fn end_of_connection_fails_pending_and_keeps_id_sequence() {
 }
 
 #[test]
+fn pending_requests_fail_in_the_order_of_sending() {
+    let now = Instant::now();
+    let failed = |effects: Vec<Effect<u32>>| -> Vec<u32> {
+        effects.iter().filter_map(failure_code).map(|(waiter, _)| waiter).collect()
+    };
+    let sent: Vec<u32> = (0..16).collect();
+    for is_timeout in [false, true] {
+        let mut machine = Machine::new(ConnectionConfig { pending_max: sent.len(), ..config(Role::Client) });
+        for waiter in &sent {
+            send_request(&mut machine, *waiter, now);
+        }
+        let effects = if is_timeout { machine.on_wake(now + TIMEOUT) } else { machine.on_end() };
+        assert_eq!(failed(effects), sent);
+    }
+}
+
+#[test]
 fn expired_requests_past_the_limit_are_forgotten() {
     let (mut machine, now) = machine(Role::Client);
     for _ in 0..=EXPIRED_REQUESTS_MAX {

@@ -318,7 +318,7 @@ fn rejected_handshake_gives_up() {
     test.client.on_open(test.now, &mut test.out);
     let error = json!({"name": "ProtocolError", "message": "flags"});
     test.receive(json!({"type": "response", "requestId": "handshake", "error": error}));
-    assert!(matches!(test.out.parting(), Some(crate::peering::Disconnect::GiveUp { .. })));
+    assert!(matches!(test.out.disconnect(), Some(crate::peering::Disconnect::GiveUp { .. })));
 }
 
 #[test]

@@ -16,7 +16,7 @@ import type { AnyFunction } from './values.js';
 /** Requests of ours that wait for their answers: the server's own default for one connection. */
 export const REQUESTS_WAITING_MAX = 1024;
 
-/** Calls of ours that are with the server; others wait here. It leaves room for evals, cancels and signs of life. */
+/** Calls of ours that are with the server; others wait here. It leaves room for evals, cancels and pings. */
 export const INVOKES_IN_FLIGHT_MAX = 512;
 
 /** Calls of ours that wait here. Past it a caller that never looks back would fill the memory: `Busy`. */

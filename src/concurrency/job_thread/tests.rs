@@ -48,6 +48,27 @@ async fn full_queue_refuses_try_send_and_makes_run_wait() {
 }
 
 #[tokio::test]
+async fn bytes_past_the_limit_are_refused_until_the_job_is_taken() {
+    let (started_tx, started_rx) = channel();
+    let (reports_tx, _reports_rx) = channel();
+    let worker = Rounds { reports_tx, wake_at: None };
+    let thread = JobThread::start_with_byte_limit("test", 8, 10, worker).unwrap();
+    let (resume_tx, resume_rx) = channel();
+    assert!(thread.try_send(Job::Block { started_tx, resume_rx }).is_ok());
+    started_rx.recv().unwrap();
+    assert!(thread.try_send_bytes(Job::Nothing, 11).is_ok());
+    assert!(matches!(thread.try_send_bytes(Job::Nothing, 1), Err(JobError::Full(Job::Nothing))));
+    assert!(thread.try_send(Job::Nothing).is_ok(), "it counts for no bytes");
+    resume_tx.send(()).unwrap();
+    // The thread starts this one after it has taken those before.
+    let (started_tx, started_rx) = channel();
+    let (_resume_tx, resume_rx) = channel();
+    assert!(thread.send(Job::Block { started_tx, resume_rx }).await.is_ok());
+    started_rx.recv().unwrap();
+    assert!(thread.try_send_bytes(Job::Nothing, 1).is_ok());
+}
+
+#[tokio::test]
 async fn job_of_a_caller_that_stopped_waiting_is_not_begun() {
     let (thread, resume_tx) = blocked();
     assert!(thread.run(|numbers| numbers.push(1)).now_or_never().is_none());
@@ -73,7 +94,7 @@ struct Rounds {
 
 enum Job {
     WakeAfter(Duration),
-    Block(Receiver<()>),
+    Block { started_tx: Sender<()>, resume_rx: Receiver<()> },
     Nothing,
 }
 
@@ -85,7 +106,11 @@ impl Worker for Rounds {
     fn on_job(&mut self, job: Job) {
         match job {
             Job::WakeAfter(wait) => self.wake_at = Some(Instant::now() + wait),
-            Job::Block(resume_rx) => resume_rx.recv().unwrap(),
+            Job::Block { started_tx, resume_rx } => {
+                // The test may not wait for the start, or end while this is blocked.
+                let _ = started_tx.send(());
+                let _ = resume_rx.recv();
+            }
             Job::Nothing => {}
         }
     }
@@ -98,11 +123,11 @@ impl Worker for Rounds {
         if jobs == 0 {
             self.wake_at = None;
         }
-        self.reports_tx.send(Some(jobs)).unwrap();
+        let _ = self.reports_tx.send(Some(jobs));
     }
 
     fn on_stop(&mut self) {
-        self.reports_tx.send(None).unwrap();
+        let _ = self.reports_tx.send(None);
     }
 }
 
@@ -110,8 +135,9 @@ impl Worker for Rounds {
 fn jobs_that_are_ready_together_share_a_round_up_to_its_limit() {
     let (reports_tx, reports_rx) = channel();
     let thread = JobThread::start("test", 8, Rounds { reports_tx, wake_at: None }).unwrap();
+    let (started_tx, _started_rx) = channel();
     let (resume_tx, resume_rx) = channel();
-    for job in [Job::Block(resume_rx), Job::Nothing, Job::Nothing] {
+    for job in [Job::Block { started_tx, resume_rx }, Job::Nothing, Job::Nothing] {
         assert!(thread.try_send(job).is_ok());
     }
     resume_tx.send(()).unwrap();

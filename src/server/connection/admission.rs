@@ -44,12 +44,12 @@ pub(super) fn admit(
 
 /// The answer to a request that a client sends while it has calls to answer and its budget is used up.
 pub(super) fn out_of_budget() -> ErrorObject {
-    observe::refused("bytes-in-flight");
+    observe::record_refusal("bytes-in-flight");
     let message = "the requests in flight take too many bytes";
     ErrorObject::new(Kind::Busy, message).with("retryAfterMs", BUDGET_RETRY_MS)
 }
 
 pub(super) fn refusal(exceeded: QuotaExceeded) -> ErrorObject {
-    observe::refused(exceeded.resource.name());
+    observe::record_refusal(exceeded.resource.name());
     exceeded.into()
 }

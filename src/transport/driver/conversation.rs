@@ -171,7 +171,7 @@ impl Outbox {
     }
 
     /// How the connection is to end, if it is.
-    pub fn parting(&self) -> Option<&Disconnect> {
+    pub fn disconnect(&self) -> Option<&Disconnect> {
         self.disconnect.as_ref()
     }
 

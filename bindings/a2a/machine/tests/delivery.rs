@@ -281,6 +281,27 @@ fn expired_and_ownerless_queued_messages_are_dropped() {
 }
 
 #[test]
+fn queued_messages_expire_in_the_order_of_their_agents() {
+    let agents: Vec<String> = (10..26).map(|number| format!("agent-{number}")).collect();
+    let configured = agents.iter().map(|agent| (agent.clone(), "tester".to_owned())).collect();
+    let mut gateway = TestGateway::new(Settings { agents: configured, ..settings() });
+    gateway.open(1);
+    for agent in agents.iter().rev() {
+        let metadata = json!({"queue": true, "ttl": 2, "correlationId": agent, "requiresResponse": true});
+        assert_eq!(summary(&gateway.send(1, with_metadata(message_to(agent, "x"), metadata))), ["1 status"]);
+    }
+    let expired: Vec<_> = gateway
+        .advance(2000)
+        .into_iter()
+        .map(|output| match output {
+            Output::Frame(1, frame) => frame["correlationId"].as_str().unwrap_or_default().to_owned(),
+            output => panic!("expected a frame to the sender, got {output:?}"),
+        })
+        .collect();
+    assert_eq!(expired, agents);
+}
+
+#[test]
 fn message_past_the_queue_limit_is_refused() {
     let mut gateway = TestGateway::new(settings());
     gateway.open(1);
