@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
+use super::slots::CallSlots;
 use super::{Binding, BindingLimits, BindingPublisher, DeclarationProblem, Handler};
 use crate::catalog::{Catalog, CatalogEntry, position_of};
 use crate::observe::BindingMeter;
@@ -32,8 +33,8 @@ pub struct HandlerEntry {
     /// The declaration file or the package that it comes from, for the operator.
     pub origin: Arc<str>,
     pub(super) handler: Arc<dyn Handler>,
-    /// One permit per call that runs.
-    pub(super) slots: Arc<Semaphore>,
+    /// One per call that runs.
+    pub(super) slots: Arc<CallSlots>,
     pub(super) meter: Arc<BindingMeter>,
     number: u32,
     limits: BindingLimits,

@@ -12,6 +12,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, CatchUnwind};
 use serde_json::{Value, json};
 
+use super::slots::CallSlot;
 use super::{BindingError, Call, Decision, FunctionRef, HandlerEntry, HandlerFuture, SessionScope};
 use crate::catalog::check::{Direction, check_value};
 use crate::observe;
@@ -46,15 +47,6 @@ struct CallRecord {
 
 /// A handler at work; a panic in it ends nothing else.
 type Work = CatchUnwind<AssertUnwindSafe<HandlerFuture>>;
-
-/// A call among those that its binding may have at a time, until dropped.
-struct Slot(Arc<HandlerEntry>);
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        self.0.slots.add_permits(1);
-    }
-}
 
 impl HandlerEntry {
     /// Runs one call to its end, and records it in the metrics and the audit log.
@@ -123,7 +115,7 @@ impl HandlerEntry {
                     }
                     () = tokio::time::sleep_until(deadline.into()) => Err(self.timed_out(&record)),
                 };
-                drop::<(Vec<FunctionRef>, Slot)>((functions, slot));
+                drop::<(Vec<FunctionRef>, CallSlot)>((functions, slot));
                 let outcome = waited.and_then(|outcome| self.read_outcome(outcome, &record, false));
                 self.finish(record, outcome)
             })),
@@ -161,17 +153,11 @@ impl HandlerEntry {
         Some(declared.iter().cloned().chain(missing).collect())
     }
 
-    fn take_slot(self: &Arc<Self>) -> Result<Slot, ErrorObject> {
-        match self.slots.try_acquire() {
-            Ok(permit) => {
-                permit.forget();
-                Ok(Slot(Arc::clone(self)))
-            }
-            Err(_) => {
-                let message = format!("{}: too many concurrent calls", self.entry.name());
-                Err(ErrorObject::new(Kind::Busy, message))
-            }
-        }
+    fn take_slot(&self) -> Result<CallSlot, ErrorObject> {
+        self.slots.try_take().ok_or_else(|| {
+            let message = format!("{}: too many concurrent calls", self.entry.name());
+            ErrorObject::new(Kind::Busy, message)
+        })
     }
 
     fn read_outcome(

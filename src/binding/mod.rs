@@ -16,6 +16,7 @@ mod policy;
 mod policy_names;
 mod publisher;
 mod roles;
+mod slots;
 pub(crate) mod tags;
 
 pub use call::{Call, FunctionRef, HostFunctions, NativeFunction, SessionScope};

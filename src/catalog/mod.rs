@@ -151,11 +151,7 @@ impl CatalogBuilder {
                 false => Ok(()),
             };
         }
-        names::check(name)?;
-        match taken.conflict(name) {
-            Some(error) => Err(error),
-            None => self.names.insert(name),
-        }
+        self.names.insert_beside(name, taken)
     }
 
     /// Adds an entry whose name was reserved.

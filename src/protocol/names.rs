@@ -158,8 +158,13 @@ enum Taken {
 impl NameSet {
     /// Adds a name that keeps the rules and clashes with none that is there; a refused one leaves no trace.
     pub fn insert(&mut self, name: &str) -> Result<(), NameError> {
+        self.insert_beside(name, &Self::default())
+    }
+
+    /// The same for one that must not clash with `others` either.
+    pub fn insert_beside(&mut self, name: &str, others: &Self) -> Result<(), NameError> {
         check(name)?;
-        if let Some(error) = self.conflict(name) {
+        if let Some(error) = others.conflict(name).or_else(|| self.conflict(name)) {
             return Err(error);
         }
         for prefix in prefixes(name) {

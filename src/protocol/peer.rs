@@ -17,7 +17,7 @@ use super::methods::{
 use super::shape::Shape;
 use crate::rpc::{
     self, ErrorObject, Id, Inbound, InboundRefusal, Kind, Message, OurId, Outbound, ResponseMatch,
-    encode_failure, encode_request, encode_success,
+    encode_failure, encode_raw_success, encode_request, encode_success,
 };
 
 /// Calls to one client that wait for its answer. A session holds further calls back before the table is full
@@ -221,7 +221,7 @@ impl Peer {
                     return None;
                 }
                 Some(match outcome {
-                    Ok(result) => Effect::Send(encode_success(&request, &result)),
+                    Ok(result) => Effect::Send(encode_raw_success(&request, &result)),
                     Err(error) => fail(Some(&request), &error),
                 })
             }

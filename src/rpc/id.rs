@@ -4,6 +4,7 @@
 //! and `null` are not accepted: two spellings of one number must not become two ids.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// Longest id that is accepted, as text.
@@ -52,6 +53,15 @@ impl Id {
             return Err("`id` must not be fractional");
         }
         Ok(Self::Digits(text.into()))
+    }
+
+    /// As JSON text.
+    pub(crate) fn to_json(&self) -> String {
+        match self {
+            Self::Number(number) => number.to_string(),
+            Self::Digits(digits) => digits.to_string(),
+            Self::Text(text) => Value::from(&**text).to_string(),
+        }
     }
 
     /// The number, if it is one that fits.

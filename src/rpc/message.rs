@@ -5,7 +5,7 @@
 //! their type is known, so a deep or huge `params` costs nothing before the method is known.
 
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::{ErrorObject, Id, Kind};
 
@@ -170,13 +170,6 @@ struct RequestOut<'a, P> {
 }
 
 #[derive(Serialize)]
-struct SuccessOut<'a, R> {
-    jsonrpc: &'static str,
-    id: &'a Id,
-    result: &'a R,
-}
-
-#[derive(Serialize)]
 struct FailureOut<'a> {
     jsonrpc: &'static str,
     id: Option<&'a Id>,
@@ -190,7 +183,15 @@ pub fn encode_request<P: Serialize>(id: Option<u64>, method: &str, params: &P) -
 
 /// The answer to a request that succeeded.
 pub fn encode_success<R: Serialize>(id: &Id, result: &R) -> String {
-    encode(&SuccessOut { jsonrpc: "2.0", id, result })
+    match to_raw_value(result) {
+        Ok(result) => encode_raw_success(id, &result),
+        Err(error) => encode_unwritable(&error),
+    }
+}
+
+/// The same for a result that is JSON text already. That is copied once, however long it is.
+pub fn encode_raw_success(id: &Id, result: &RawValue) -> String {
+    [r#"{"jsonrpc":"2.0","id":"#, &id.to_json(), r#","result":"#, result.get(), "}"].concat()
 }
 
 /// The answer to a request that failed; without an id if the request could not be read.
@@ -198,15 +199,14 @@ pub fn encode_failure(id: Option<&Id>, error: &ErrorObject) -> String {
     encode(&FailureOut { jsonrpc: "2.0", id, error })
 }
 
-/// Cannot fail for the types used here, which have string keys and infallible `Serialize`; if it does, the peer gets an
-/// internal error.
 fn encode<T: Serialize>(message: &T) -> String {
-    serde_json::to_string(message).unwrap_or_else(|error| {
-        format!(
-            r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":-32603,"message":{:?}}}}}"#,
-            error.to_string()
-        )
-    })
+    serde_json::to_string(message).unwrap_or_else(|error| encode_unwritable(&error))
+}
+
+/// What the peer gets in the place of a message that cannot be written. The types used here always can: they have string
+/// keys and infallible `Serialize`.
+fn encode_unwritable(error: &serde_json::Error) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":-32603,"message":{:?}}}}}"#, error.to_string())
 }
 
 #[cfg(test)]
@@ -226,6 +226,17 @@ mod tests {
         let Message::Request { id, method, params } = message else { panic!("not a request") };
         assert_eq!((id, method.as_str()), (Id::from(1), "eval"));
         assert_eq!(params.unwrap().get(), r#"{"code":"1 + 1"}"#);
+    }
+
+    #[test]
+    fn answer_keeps_the_id_as_it_was_written() {
+        for id in ["7", r#""7""#, r#""a\"\\b""#, "-1", "18446744073709551616"] {
+            let read: Id = serde_json::from_str(id).unwrap();
+            let result = RawValue::from_string(r#"{"value":[1]}"#.to_owned()).unwrap();
+            let expected = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"value":[1]}}}}"#);
+            assert_eq!(encode_raw_success(&read, &result), expected);
+            assert_eq!(encode_success(&read, &result), expected);
+        }
     }
 
     #[test]

@@ -10,5 +10,8 @@ mod tables;
 
 pub use error::{ErrorObject, Kind, code};
 pub use id::{ID_BYTES_MAX, Id};
-pub use message::{Message, Refusal, decode, decode_within, encode_failure, encode_request, encode_success};
+pub use message::{
+    Message, Refusal, decode, decode_within, encode_failure, encode_raw_success, encode_request,
+    encode_success,
+};
 pub use tables::{Full, Inbound, InboundRefusal, OurId, Outbound, ResponseMatch};

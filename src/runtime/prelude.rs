@@ -9,7 +9,10 @@
 
 use std::sync::OnceLock;
 
+use rquickjs::function::This;
 use rquickjs::{Context, Ctx, Exception, Function, Module, Object, Runtime, WriteOptions};
+
+use super::host;
 
 /// A part that is compiled on its own: its name, its parameter, its files, its bytecode.
 struct Part {
@@ -48,9 +51,16 @@ pub(crate) fn install<'js>(ctx: &Ctx<'js>, host: Object<'js>) -> rquickjs::Resul
 }
 
 /// `host.loadUnit(name)`: the function of a unit.
-fn load_unit<'js>(ctx: Ctx<'js>, name: String) -> rquickjs::Result<Function<'js>> {
+fn load_unit<'js>(
+    ctx: Ctx<'js>,
+    This(host): This<Object<'js>>,
+    name: String,
+) -> rquickjs::Result<Function<'js>> {
     match UNITS.iter().find(|unit| unit.name == name) {
-        Some(unit) => unit.load(&ctx),
+        Some(unit) => {
+            host::install_for_unit(unit.name, &host)?;
+            unit.load(&ctx)
+        }
         None => Err(Exception::throw_internal(&ctx, "unknown prelude unit")),
     }
 }

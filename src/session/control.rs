@@ -151,8 +151,8 @@ impl Session {
             ended.extend(running.requesters.iter().map(|requester| json!(requester.id)));
             self.stop_eval_soon(Stop::Cancelled);
         } else if eval_id.is_some() {
-            let error = ErrorObject::new(Kind::Cancelled, "the eval was cancelled");
-            ended.extend(self.drop_queued(is_meant, &error).iter().map(|id| json!(id)));
+            let error = || ErrorObject::new(Kind::Cancelled, "the eval was cancelled");
+            ended.extend(self.drop_queued(is_meant, error).iter().map(|id| json!(id)));
         }
         Ok(Value::Array(ended))
     }

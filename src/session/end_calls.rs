@@ -42,14 +42,14 @@ impl Session {
     }
 
     /// Ends every call to a client that is still there, except console lines; scripts and handlers get `error`.
-    pub(super) fn give_up_client_calls(&mut self, error: &ErrorObject) {
+    pub(super) fn give_up_client_calls(&mut self, error: impl Fn() -> ErrorObject) {
         for number in self
             .state
             .client_calls
             .numbers(|call| !matches!(call.waiter, Waiter::Line | Waiter::Announcement))
         {
             if let Some(call) = self.withdraw_call(number) {
-                self.fail_call(call.waiter, error.clone());
+                self.fail_call(call.waiter, error());
             }
         }
     }

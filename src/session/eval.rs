@@ -233,11 +233,11 @@ impl Session {
     pub(super) fn drop_queued(
         &mut self,
         is_meant: impl Fn(&Requester) -> bool,
-        error: &ErrorObject,
+        error: impl Fn() -> ErrorObject,
     ) -> Vec<Id> {
         let mut ids = Vec::new();
         for queued in self.state.evals.remove(is_meant) {
-            let answer: Answer = Err(error.clone());
+            let answer: Answer = Err(error());
             if let Some(key) = &queued.params.key {
                 self.store_keyed(key, &answer, &[]);
             }

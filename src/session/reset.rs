@@ -14,8 +14,7 @@ impl Session {
     /// Starts over for the client, now or as soon as the JavaScript stack is empty. What the client sends after this is
     /// for the new context, so the queue and the keys are emptied here and not when the context is replaced.
     pub(super) fn reset(&mut self) {
-        let error = ErrorObject::new(Kind::Cancelled, "the session was reset");
-        self.drop_queued(|_| true, &error);
+        self.drop_queued(|_| true, was_reset);
         let running = self.state.evals.running.as_mut();
         for eval in running.into_iter().chain(self.state.recovery.stopped_eval()) {
             eval.params.key = None;
@@ -35,8 +34,7 @@ impl Session {
         self.state.reset_requested = false;
         // First, so that the client hears that it need not answer.
         self.abandon_script_calls();
-        let error = ErrorObject::new(Kind::Cancelled, "the session was reset");
-        self.cancel_work(Stop::Cancelled, &error);
+        self.cancel_work(Stop::Cancelled, was_reset);
         self.replace_context();
     }
 
@@ -161,4 +159,8 @@ impl Session {
         freed.retain(|freed| matches!(freed, super::tables::Freed::Handler(_)));
         self.free(freed);
     }
+}
+
+fn was_reset() -> ErrorObject {
+    ErrorObject::new(Kind::Cancelled, "the session was reset")
 }

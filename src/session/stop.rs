@@ -86,20 +86,20 @@ impl Session {
     /// Ends everything at work or queued, and answers every request.
     pub(super) fn cancel_everything(&mut self, reason: Stop) {
         self.stop_eval(reason);
-        let error = ErrorObject::new(reason.kind(), "the session was closed");
-        self.drop_queued(|_| true, &error);
-        self.cancel_work(reason, &error);
+        let error = || ErrorObject::new(reason.kind(), "the session was closed");
+        self.drop_queued(|_| true, error);
+        self.cancel_work(reason, error);
     }
 
     /// Ends everything at work, and answers the requests for it; what is queued stays.
-    pub(super) fn cancel_work(&mut self, reason: Stop, error: &ErrorObject) {
+    pub(super) fn cancel_work(&mut self, reason: Stop, error: impl Fn() -> ErrorObject) {
         self.stop_eval(reason);
         for number in self.state.invocations.numbers() {
             self.stop_invocation(number, reason);
         }
         for number in self.state.handler_calls.for_invokes() {
             if let Some(HandlerWork::Invoke(by)) = self.cancel_handler_call(number) {
-                self.reply(by, Err(error.clone()));
+                self.reply(by, Err(error()));
             }
         }
         self.give_up_client_calls(error);

@@ -1,8 +1,12 @@
 //! `result` of a handshake.
 
+use std::sync::LazyLock;
+
 use serde::Serialize;
+use serde_json::json;
 use serde_json::value::RawValue;
 
+use super::to_json;
 use crate::protocol::methods::PROTOCOL;
 use crate::schema::SchemaWarning;
 
@@ -19,17 +23,15 @@ pub(super) struct HandshakeResult<'a> {
 #[derive(Serialize)]
 struct Metadata<'a> {
     server: &'a RawValue,
-    runtime: Runtime,
+    runtime: &'a RawValue,
     session: SessionMetadata<'a>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     warnings: &'a [SchemaWarning],
 }
 
-#[derive(Serialize)]
-struct Runtime {
-    language: &'static str,
-    engine: &'static str,
-}
+/// What runs the scripts. Every handshake says the same, so it is written once.
+static RUNTIME: LazyLock<Box<RawValue>> =
+    LazyLock::new(|| to_json(&json!({"language": "javascript", "engine": "quickjs"})));
 
 /// What a client needs to resume its session.
 #[derive(Serialize)]
@@ -51,8 +53,7 @@ impl<'a> HandshakeResult<'a> {
         session: SessionMetadata<'a>,
         warnings: &'a [SchemaWarning],
     ) -> Self {
-        let runtime = Runtime { language: "javascript", engine: "quickjs" };
-        let metadata = Metadata { server, runtime, session, warnings };
+        let metadata = Metadata { server, runtime: &RUNTIME, session, warnings };
         Self { protocol: PROTOCOL, session_id, bindings, metadata }
     }
 }

@@ -4,10 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
-
 use super::{HandlerEntry, PackageId, PackageRecord, Writer};
 use crate::binding::definition::is_control_name;
+use crate::binding::slots::CallSlots;
 use crate::binding::{Binding, BindingLimits, DeclarationProblem};
 use crate::catalog::{CatalogEntry, CompiledSchemas};
 use crate::protocol::declaration::Declaration;
@@ -69,7 +68,10 @@ impl<'a> Draft<'a> {
             |before: &HandlerEntry| before.entry.declaration == declaration && before.limits == limits;
         let (entry, slots) = match &before {
             Some(before) if is_same(before) => (Arc::clone(&before.entry), Arc::clone(&before.slots)),
-            Some(_) | None => (self.compile(declaration, &limits, path)?, new_slots(&limits)),
+            Some(_) | None => (
+                self.compile(declaration, &limits, path)?,
+                CallSlots::new(limits.concurrency.unwrap_or(CONCURRENCY_DEFAULT)),
+            ),
         };
         self.names.insert(entry.name()).map_err(|error| self.problem(at_name(), error.to_string()))?;
         let number = before.map_or_else(|| self.next_number(), |before| Some(before.number));
@@ -103,9 +105,4 @@ impl<'a> Draft<'a> {
         self.writer.next_number = number.checked_add(1).filter(|next| *next <= NUMBERS_MAX)?;
         Some(number)
     }
-}
-
-fn new_slots(limits: &BindingLimits) -> Arc<Semaphore> {
-    let concurrency = limits.concurrency.unwrap_or(CONCURRENCY_DEFAULT);
-    Arc::new(Semaphore::new(concurrency.min(Semaphore::MAX_PERMITS)))
 }

@@ -14,6 +14,7 @@ use rquickjs::{Context, Ctx, Function, Object, Promise, Runtime, Value as JsValu
 
 use super::guest::{self, Guest, SharedSession, kit_function};
 use super::heap::{Heap, HeapUsage};
+use super::host;
 use super::poll_counter::PollCounter;
 use super::prelude;
 use super::stack;
@@ -120,13 +121,17 @@ impl Engine {
         ctx: &Ctx<'_>,
         names: impl Iterator<Item = &'a str>,
     ) -> rquickjs::Result<()> {
-        let mut flat: Vec<String> = Vec::new();
+        let list = host::new_list(ctx)?;
+        let mut length = 0;
         for name in names {
-            flat.push(name.split('.').count().to_string());
-            flat.extend(name.split('.').map(str::to_owned));
-            flat.push(name.to_owned());
+            list.set(length, name.split('.').count())?;
+            length += 1;
+            for text in name.split('.').chain([name]) {
+                list.set(length, text)?;
+                length += 1;
+            }
         }
-        self.kit(ctx, "setBindings")?.call((flat,))
+        self.kit(ctx, "setBindings")?.call((list,))
     }
 
     /// Whether jobs are left over.

@@ -14,17 +14,27 @@ mod values;
 pub(crate) use random::uuid_text;
 use rquickjs::{Array, Ctx, Object, Result, function::Func};
 
-/// Adds the functions of this module to the prelude's `host` object.
+/// Adds what the core of the prelude calls to its `host` object.
 pub(crate) fn install<'js>(host: &Object<'js>) -> Result<()> {
-    host.set("utf8Encode", Func::from(text::utf8_encode))?;
-    host.set("decode", Func::from(text::decode))?;
-    host.set("urlParse", Func::from(url::url_parse))?;
-    host.set("urlSet", Func::from(url::url_set))?;
-    host.set("formParse", Func::from(url::form_parse))?;
-    host.set("formSerialize", Func::from(url::form_serialize))?;
-    host.set("promiseState", Func::from(values::promise_state))?;
-    host.set("proxyTarget", Func::from(values::proxy_target))?;
-    Ok(())
+    host.set("proxyTarget", Func::from(values::proxy_target))
+}
+
+/// Adds what a unit of the prelude calls, before the unit is loaded: few sessions load any.
+pub(crate) fn install_for_unit<'js>(unit: &str, host: &Object<'js>) -> Result<()> {
+    match unit {
+        "encoding" => {
+            host.set("utf8Encode", Func::from(text::utf8_encode))?;
+            host.set("decode", Func::from(text::decode))
+        }
+        "url" => {
+            host.set("urlParse", Func::from(url::url_parse))?;
+            host.set("urlSet", Func::from(url::url_set))?;
+            host.set("formParse", Func::from(url::form_parse))?;
+            host.set("formSerialize", Func::from(url::form_serialize))
+        }
+        "inspect" => host.set("promiseState", Func::from(values::promise_state)),
+        _ => Ok(()),
+    }
 }
 
 /// An array without a prototype: filling it runs nothing that a script has put on `Array.prototype`.
