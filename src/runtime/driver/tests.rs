@@ -23,11 +23,11 @@ use crate::session::{SessionState, Time};
 const SENT_WITHIN_MAX: Duration = Duration::from_secs(20);
 
 /// A host that keeps what it is sent.
-struct Recorder(mpsc::UnboundedSender<FromSession>);
+struct Recorder(mpsc::Sender<FromSession>);
 
 impl Port for Recorder {
     fn send(&self, message: FromSession) -> Option<ToSession> {
-        let _ = self.0.send(message);
+        let _ = self.0.try_send(message);
         None
     }
 
@@ -48,7 +48,7 @@ fn eval(id: u64, code: &str) -> ToSession {
 
 /// What a driver sent, and the levels that it reported last.
 struct Sent {
-    rx: mpsc::UnboundedReceiver<FromSession>,
+    rx: mpsc::Receiver<FromSession>,
     levels: (usize, usize),
 }
 
@@ -85,7 +85,7 @@ fn driver(inbox: (mpsc::WeakSender<ToSession>, mpsc::Receiver<ToSession>), port:
 
 /// Runs a session of connection 1, and `play` as its host; then ends the session.
 async fn run(play: impl AsyncFnOnce(&mpsc::Sender<ToSession>, &mut Sent)) {
-    let (sent_tx, rx) = mpsc::unbounded_channel();
+    let (sent_tx, rx) = mpsc::channel(1024);
     let (inbox_tx, inbox_rx) = mpsc::channel(16);
     let driver = driver((inbox_tx.downgrade(), inbox_rx), Rc::new(Recorder(sent_tx)));
     let host = async {
