@@ -41,7 +41,7 @@ const LAYERS: &[&[&str]] = &[
 const WORDS_LEFT: &[(&str, usize)] = &[
     ("told", 0),
     ("whoever", 0),
-    ("nobody", 1),
+    ("nobody", 0),
     ("somebody", 0),
     ("those who", 0),
     ("those_who", 0),
@@ -279,6 +279,8 @@ fn words_of_the_old_dialect_do_not_come_back() {
         .into_iter()
         .flat_map(|folder| texts(folder, &extensions))
         .filter(|(path, _)| !path.ends_with("tidy.rs") && !path.ends_with("package-lock.json"))
+        // Recorded from others, in their words.
+        .filter(|(path, _)| !path.components().any(|part| part.as_os_str() == "interop"))
         .map(|(_, text)| text.to_lowercase())
         .collect();
     for (word, left) in WORDS_LEFT {
