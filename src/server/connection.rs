@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
-use self::admission::{CatalogChange, admit, out_of_budget, refusal, watch_catalog};
+use self::admission::{CatalogChange, admit, refusal, watch_catalog};
 use self::session_queue::SessionQueue;
 use crate::binding::Principal;
 use crate::budget::{Charge, ConnectionBudget, Purpose};
@@ -26,7 +26,7 @@ use crate::quota::QuotaExceeded;
 use crate::rpc::{ErrorObject, Id};
 use crate::session::boundary::ToSession;
 use crate::sessions::events::{ConnectionEvent, EventReceiver};
-use crate::sessions::{Directory, OpenSession, SessionLease};
+use crate::sessions::{Directory, OpenSession, SessionLease, out_of_budget};
 use crate::transport::{
     Conversation, Disconnect, Driver, DriverSettings, InputEnd, Outbox, Timeouts, Transport, WRITE_STALL_MAX,
     close_code,

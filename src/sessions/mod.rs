@@ -46,6 +46,7 @@ pub use list::Listed;
 use listing::Listings;
 use live::LiveSessions;
 pub(crate) use open::{OpenSession, SessionLease};
+pub(crate) use port::out_of_budget;
 pub use settings::SessionSettings;
 use table::{MemoryTable, SessionTable};
 

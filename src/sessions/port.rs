@@ -176,9 +176,7 @@ impl SessionPort {
             return Err(ErrorObject::new(Kind::InvalidParams, message));
         }
         if !self.link.try_grow_charge(charge, bytes) {
-            observe::record_refusal("bytes-in-flight");
-            let message = "the requests in flight take too many bytes";
-            return Err(ErrorObject::new(Kind::Busy, message).with("retryAfterMs", BUDGET_RETRY_MS));
+            return Err(out_of_budget());
         }
         let payload = payload.parse()?;
         tags::check_payload(&payload)?;
@@ -304,4 +302,11 @@ impl Drop for SessionPort {
             self.end(None, Closing::Fault);
         }
     }
+}
+
+/// Counts and refuses a request for which the budget of bytes in flight has no room.
+pub(crate) fn out_of_budget() -> ErrorObject {
+    observe::record_refusal("bytes-in-flight");
+    let message = "the requests in flight take too many bytes";
+    ErrorObject::new(Kind::Busy, message).with("retryAfterMs", BUDGET_RETRY_MS)
 }

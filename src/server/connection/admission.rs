@@ -10,11 +10,8 @@ use crate::catalog::Catalog;
 use crate::observe;
 use crate::protocol::boundary::SessionCommand;
 use crate::quota::{Account, EvalSlot, QuotaExceeded};
-use crate::rpc::{ErrorObject, Kind};
+use crate::rpc::ErrorObject;
 use crate::session::boundary::Admission;
-
-/// When a request that found the budget used up is worth another attempt: most requests are answered by then.
-const BUDGET_RETRY_MS: u64 = 100;
 
 /// Ready when the server's bindings change, with what to wait on next.
 pub(super) type CatalogChange = Pin<Box<dyn Future<Output = Option<watch::Receiver<Arc<Catalog>>>> + Send>>;
@@ -40,13 +37,6 @@ pub(super) fn admit(
         None => (None, None),
     };
     (Admission { cpu, queue, has_slot: slot.is_some() }, slot)
-}
-
-/// The answer to a request that a client sends while it has calls to answer and its budget is used up.
-pub(super) fn out_of_budget() -> ErrorObject {
-    observe::record_refusal("bytes-in-flight");
-    let message = "the requests in flight take too many bytes";
-    ErrorObject::new(Kind::Busy, message).with("retryAfterMs", BUDGET_RETRY_MS)
 }
 
 pub(super) fn refusal(exceeded: QuotaExceeded) -> ErrorObject {
