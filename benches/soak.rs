@@ -163,7 +163,7 @@ fn line(what: &str, server: &Server, counts: &Counts) {
     let at = |per_cent: usize| latencies.get(latencies.len() * per_cent / 100).copied().unwrap_or_default();
     println!(
         "{what:6} sessions {:6}  rss {:8} kB  threads {:3}  tasks {:6}  evals {:8}  p50 {:?}  p99 {:?}  connects {:8}",
-        server.directory().len(),
+        server.session_count(),
         status("VmRSS:"),
         status("Threads:"),
         tokio::runtime::Handle::current().metrics().num_alive_tasks(),
@@ -185,9 +185,9 @@ fn status(name: &str) -> u64 {
 async fn everybody_gone(server: &Server) {
     let mut every = tokio::time::interval(Duration::from_millis(50));
     let gone = tokio::time::timeout(NOTICE_WAIT_MAX, async {
-        while !server.directory().is_empty() {
+        while server.session_count() > 0 {
             every.tick().await;
         }
     });
-    assert!(gone.await.is_ok(), "{} sessions are left", server.directory().len());
+    assert!(gone.await.is_ok(), "{} sessions are left", server.session_count());
 }

@@ -22,18 +22,18 @@ use tokio::sync::Notify;
 /// What each connection may hold without counting towards the budget of the server.
 /// Small messages then touch no memory that shards share, and get through however much the others hold. With 24 000
 /// connections this is 1.5 GiB at the very worst.
-pub const UNCOUNTED_BYTES_MAX: usize = 64 << 10;
+pub(crate) const UNCOUNTED_BYTES_MAX: usize = 64 << 10;
 
 /// Counted for each message beside its text, for the entries it has in tables and queues.
 const MESSAGE_OVERHEAD_BYTES: usize = 512;
 
 /// How long a large message may take from the reservation of its room to its last byte.
 /// 16 MiB in a minute is 2 Mbit/s; without it, clients that stop in the middle would hold the room of all others.
-pub const LARGE_MESSAGE_TIME_MAX: Duration = Duration::from_secs(60);
+pub(crate) const LARGE_MESSAGE_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Which budget a message is charged to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
+pub(crate) enum Purpose {
     /// A request of the client, which may wait for something else.
     Request,
     /// An answer to a call of the server, which waits only for its turn.
@@ -90,19 +90,19 @@ impl Pools {
 
 /// The budget of a whole server.
 #[derive(Debug)]
-pub struct ServerBudget {
+pub(crate) struct ServerBudget {
     pools: Pools,
     freed: Notify,
 }
 
 impl ServerBudget {
     /// Room for `bytes_max` of requests, and as much for answers.
-    pub fn new(bytes_max: usize) -> Arc<Self> {
+    pub(crate) fn new(bytes_max: usize) -> Arc<Self> {
         Arc::new(Self { pools: Pools::new(bytes_max), freed: Notify::new() })
     }
 
     /// Bytes in flight that count towards the budget.
-    pub fn used(&self, purpose: Purpose) -> usize {
+    pub(crate) fn used(&self, purpose: Purpose) -> usize {
         self.pools.of(purpose).used()
     }
 
@@ -123,7 +123,7 @@ struct Reservation {
 
 /// The budget of one connection. It lives as long as anything that was charged to it.
 #[derive(Debug)]
-pub struct ConnectionBudget {
+pub(crate) struct ConnectionBudget {
     server: Arc<ServerBudget>,
     pools: Pools,
     freed: Notify,
@@ -139,7 +139,7 @@ pub struct ConnectionBudget {
 
 impl ConnectionBudget {
     /// Room for `bytes_max`, for a connection with messages of up to `message_bytes_max`.
-    pub fn new(server: &Arc<ServerBudget>, bytes_max: usize, message_bytes_max: usize) -> Arc<Self> {
+    pub(crate) fn new(server: &Arc<ServerBudget>, bytes_max: usize, message_bytes_max: usize) -> Arc<Self> {
         Arc::new(Self {
             server: Arc::clone(server),
             pools: Pools::new(bytes_max),
@@ -155,32 +155,32 @@ impl ConnectionBudget {
 
     /// Charges a message of that length. It has been read, so it is charged whether there is room or not: a connection
     /// exceeds its budget by one message at most.
-    pub fn charge(self: &Arc<Self>, purpose: Purpose, message_bytes: usize) -> Charge {
+    pub(crate) fn charge(self: &Arc<Self>, purpose: Purpose, message_bytes: usize) -> Charge {
         let bytes = message_bytes.saturating_add(MESSAGE_OVERHEAD_BYTES);
         self.take(purpose, bytes);
         Charge { budget: Some(Arc::clone(self)), purpose, bytes }
     }
 
     /// Sets whether the client has calls to answer.
-    pub fn set_awaits_answers(&self, awaits: bool) {
+    pub(crate) fn set_awaits_answers(&self, awaits: bool) {
         self.awaits_answers.store(awaits, Relaxed);
     }
 
     /// Whether the next message may be read. A client that has calls to answer is read even if its requests have used
     /// up the budget, because they may wait for these answers; further requests must then be refused.
-    pub fn may_read(&self) -> bool {
+    pub(crate) fn may_read(&self) -> bool {
         let has_room = |purpose| !self.is_over(purpose);
         has_room(Purpose::Answer) && (has_room(Purpose::Request) || self.awaits_answers.load(Relaxed))
     }
 
     /// Whether a further message of that kind would exceed a budget.
-    pub fn is_over(&self, purpose: Purpose) -> bool {
+    pub(crate) fn is_over(&self, purpose: Purpose) -> bool {
         let own = self.pools.of(purpose);
         own.is_full() || own.used() > UNCOUNTED_BYTES_MAX && self.server.pools.of(purpose).is_full()
     }
 
     /// Waits until [`Self::may_read`]. Only for the one task that reads the connection.
-    pub async fn wait_for_room(&self) {
+    pub(crate) async fn wait_for_room(&self) {
         loop {
             let mut server_freed = std::pin::pin!(self.server.freed.notified());
             // Registered before the check, so that nothing released in between is missed.
@@ -196,17 +196,18 @@ impl ConnectionBudget {
     }
 
     /// Bytes in flight.
-    pub fn used(&self, purpose: Purpose) -> usize {
+    #[cfg(test)]
+    pub(crate) fn used(&self, purpose: Purpose) -> usize {
         self.pools.of(purpose).used()
     }
 
     /// Counts a part of a message that was read.
-    pub fn add_partial(&self, bytes: usize) {
+    pub(crate) fn add_partial(&self, bytes: usize) {
         self.partial.fetch_add(bytes, Relaxed);
     }
 
     /// Ends the count of a message that is complete; from here on it is charged by its length.
-    pub fn end_partial(&self) {
+    pub(crate) fn end_partial(&self) {
         self.partial.store(0, Relaxed);
         if self.has_reserved.swap(false, Relaxed)
             && let Some(Reservation { purpose, .. }) = self.reservation.lock().take()
@@ -216,7 +217,7 @@ impl ConnectionBudget {
     }
 
     /// Reserves room for the message that is being read, unless it is small or has room already.
-    pub fn try_reserve(&self) -> Result<(), ReserveError> {
+    pub(crate) fn try_reserve(&self) -> Result<(), ReserveError> {
         if self.partial.load(Relaxed) <= UNCOUNTED_BYTES_MAX {
             return Ok(());
         }
@@ -240,13 +241,13 @@ impl ConnectionBudget {
     }
 
     /// Resolves when the server has released something.
-    pub fn server_freed(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    pub(crate) fn server_freed(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let server = Arc::clone(&self.server);
         Box::pin(async move { server.freed.notified().await })
     }
 
     /// Whether the message that is being read waits for room.
-    pub fn is_held_back(&self) -> bool {
+    pub(crate) fn is_held_back(&self) -> bool {
         self.is_held_back.load(Relaxed)
     }
 
@@ -281,7 +282,7 @@ fn counted(used: usize) -> usize {
 
 /// Why no more of a message is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReserveError {
+pub(crate) enum ReserveError {
     /// The server's budget is used up.
     Full,
     /// The message has been arriving for longer than [`LARGE_MESSAGE_TIME_MAX`].
@@ -291,7 +292,7 @@ pub enum ReserveError {
 /// Bytes charged to a connection and its server until this is dropped.
 #[derive(Debug)]
 #[must_use]
-pub struct Charge {
+pub(crate) struct Charge {
     budget: Option<Arc<ConnectionBudget>>,
     purpose: Purpose,
     bytes: usize,
@@ -299,18 +300,18 @@ pub struct Charge {
 
 impl Charge {
     /// The charge of a message that did not come from a client: nothing.
-    pub fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self { budget: None, purpose: Purpose::Request, bytes: 0 }
     }
 
     /// Whether anything is charged.
-    pub fn is_counted(&self) -> bool {
+    pub(crate) fn is_counted(&self) -> bool {
         self.budget.is_some()
     }
 
     /// Charges further bytes, such as those of a parsed value; `false` if there is no room for them. A charge that is
     /// the connection's only one always grows.
-    pub fn try_grow(&mut self, bytes: usize) -> bool {
+    pub(crate) fn try_grow(&mut self, bytes: usize) -> bool {
         let Some(budget) = &self.budget else { return true };
         let own = budget.pools.of(self.purpose);
         let server = budget.server.pools.of(self.purpose);
@@ -326,7 +327,7 @@ impl Charge {
     }
 
     /// Releases the bytes of a text that was dropped; the overhead of the open request stays charged.
-    pub fn release_text(&mut self) {
+    pub(crate) fn release_text(&mut self) {
         let Some(budget) = &self.budget else { return };
         let released = self.bytes.saturating_sub(MESSAGE_OVERHEAD_BYTES);
         if released > 0 {

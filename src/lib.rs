@@ -17,20 +17,23 @@
 //! # Underneath
 //!
 //! [`rpc`] and [`protocol`] are pure: messages, ids, declarations, the state machine of a connection. [`transport`]
-//! carries texts. Sessions and the shards that they run on are in `runtime`; `sessions` keeps the directory of them.
+//! carries texts. Sessions and the shards that they run on are private; ARCHITECTURE.md says where what is.
+// Layers below the server have parts that only it uses; a client alone is built with them.
+#![cfg_attr(not(feature = "server"), allow(dead_code, unreachable_pub, unused_imports))]
+
 #[cfg(feature = "server")]
 pub mod binding;
 #[cfg(feature = "server")]
 #[path = "../bindings/mod.rs"]
 pub mod bindings;
 #[cfg(feature = "client")]
-pub mod budget;
+pub(crate) mod budget;
 #[cfg(feature = "server")]
 pub mod catalog;
 #[cfg(feature = "client")]
 pub mod client;
 #[cfg(feature = "client")]
-pub mod concurrency;
+pub(crate) mod concurrency;
 #[cfg(feature = "server")]
 pub mod config;
 #[cfg(all(feature = "server", any(test, feature = "fuzzing")))]
@@ -42,21 +45,21 @@ pub mod observe;
 #[cfg(feature = "server")]
 pub mod package;
 #[cfg(feature = "server")]
-pub mod peering;
+pub(crate) mod peering;
 pub mod protocol;
 #[cfg(feature = "server")]
 pub mod quota;
 pub mod rpc;
 #[cfg(feature = "server")]
-pub mod runtime;
+pub(crate) mod runtime;
 #[cfg(feature = "server")]
 pub mod schema;
 #[cfg(feature = "server")]
 pub mod server;
 #[cfg(feature = "server")]
-pub mod session;
+pub(crate) mod session;
 #[cfg(feature = "server")]
-pub mod sessions;
+pub(crate) mod sessions;
 #[cfg(feature = "client")]
 pub mod transport;
 

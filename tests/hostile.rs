@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use scomp::limits::Limits;
-use scomp::sessions::SessionSettings;
+use scomp::server::settings::SessionSettings;
 use serde_json::{Value, json};
 use support::Running;
 use support::wire::{Arrival, Wire};

@@ -35,7 +35,7 @@ async fn calls_in_flight_hold_as_many_bytes_as_the_limit() {
 #[tokio::test]
 async fn sessions_past_the_total_of_memory_are_busy_until_others_end() {
     let limits = Limits { memory_total_bytes_max: 8 << 20, ..Limits::default() };
-    let running = Running::on_shards(1, limits, scomp::sessions::SessionSettings::default()).await;
+    let running = Running::on_shards(1, limits, scomp::server::settings::SessionSettings::default()).await;
     let mut wires = Vec::new();
     let busy = loop {
         let mut wire = Wire::open(&running.url).await;
@@ -56,7 +56,7 @@ async fn sessions_past_the_total_of_memory_are_busy_until_others_end() {
     for mut wire in wires {
         wire.invoke("session.close", json!({})).await;
     }
-    while running.server.directory().len() > 1 {
+    while running.server.session_count() > 1 {
         tokio::task::yield_now().await;
     }
     // The context of a session that ended is freed a moment after its entry.

@@ -49,10 +49,10 @@ async fn everybody_gone(running: &Running) {
         }
     });
     if gone.await.is_err() {
-        let listed = running.server.directory().list(3).await;
-        panic!("{} sessions are left, such as {listed:?}", running.server.directory().len());
+        let listed = running.server.sessions(3).await;
+        panic!("{} sessions are left, such as {listed:?}", running.server.session_count());
     }
-    assert!(running.server.directory().is_empty());
+    assert_eq!(running.server.session_count(), 0);
 }
 
 async fn idle_sessions(running: &Running) -> Vec<Client> {
@@ -80,7 +80,7 @@ async fn busy_session(url: String, number: usize) {
 async fn busy_sessions_are_served_beside_many_idle_ones() {
     let running = Running::with(Limits::default()).await;
     let idle = idle_sessions(&running).await;
-    assert_eq!(running.server.directory().len(), IDLE_SESSIONS);
+    assert_eq!(running.server.session_count(), IDLE_SESSIONS);
     let mut busy = JoinSet::new();
     for number in 0..BUSY_SESSIONS {
         busy.spawn(busy_session(running.url.clone(), number));

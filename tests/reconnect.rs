@@ -4,7 +4,7 @@
 mod support;
 
 use scomp::limits::Limits;
-use scomp::sessions::SessionSettings;
+use scomp::server::settings::SessionSettings;
 use serde_json::{Value, json};
 use support::wire::Arrival;
 use support::{Running, Wire};
@@ -41,15 +41,15 @@ async fn leaving_before_the_handshake_leaves_no_session() {
     }
     let mut wire = Wire::live(&running.url).await;
     assert_eq!(wire.value("1").await, json!(1));
-    let directory = running.server.directory();
+    let server = &running.server;
     for _ in 0..100 {
-        if directory.len() == 1 {
+        if server.session_count() == 1 {
             return;
         }
         // After a round trip the server has noticed.
         wire.value("await new Promise(r => setTimeout(r, 20))").await;
     }
-    panic!("{} sessions are left", directory.len());
+    panic!("{} sessions are left", server.session_count());
 }
 
 #[tokio::test]
@@ -241,6 +241,6 @@ async fn session_closed_from_another_shard_is_not_kept() {
         let (mut second, _) = resume(&running.url, &ticket(&welcome), json!([])).await;
         second.invoke("session.close", json!({})).await;
         assert_eq!(second.next().await, Arrival::Closed(1000));
-        assert_eq!(running.server.directory().len(), 0);
+        assert_eq!(running.server.session_count(), 0);
     }
 }

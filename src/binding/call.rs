@@ -29,11 +29,11 @@ pub struct SessionScope {
 }
 
 /// A function that a handler exports to a script or a client.
-pub type NativeFunction = Arc<dyn Handler>;
+pub(crate) type NativeFunction = Arc<dyn Handler>;
 
 /// The functions that handlers exported, by the number in [`FnRef::Handler`].
 #[derive(Clone)]
-pub struct HostFunctions(Arc<Mutex<Exports<NativeFunction>>>);
+pub(crate) struct HostFunctions(Arc<Mutex<Exports<NativeFunction>>>);
 
 impl HostFunctions {
     fn new(functions_max: usize) -> Self {
@@ -41,12 +41,12 @@ impl HostFunctions {
     }
 
     /// The function of that number.
-    pub fn get(&self, number: u64) -> Option<NativeFunction> {
+    pub(crate) fn get(&self, number: u64) -> Option<NativeFunction> {
         self.0.lock().get(number).cloned()
     }
 
     /// Ends a function: neither the script nor the client holds it any more.
-    pub fn remove(&self, number: u64) {
+    pub(crate) fn remove(&self, number: u64) {
         // Dropped after the lock is released: what it captured may itself hold functions.
         let removed = self.0.lock().remove(number);
         drop(removed);
@@ -69,7 +69,7 @@ impl HostFunctions {
     }
 
     /// Makes a value of a function, for an output or an argument.
-    pub fn export(&self, name: &str, function: NativeFunction) -> Value {
+    pub(crate) fn export(&self, name: &str, function: NativeFunction) -> Value {
         let number = self.0.lock().add(function).unwrap_or_else(|| {
             tracing::warn!(name, "too many functions of handlers in one session");
             UNKNOWN_NUMBER
@@ -109,9 +109,9 @@ pub struct Call {
     /// The script's call that it serves, by the session's number; `None` when a client or a handler calls.
     pub script_call: Option<u64>,
     /// The way back.
-    pub link: Callbacks,
+    pub(crate) link: Callbacks,
     /// Where functions are put that the handler gives away.
-    pub host_functions: HostFunctions,
+    pub(crate) host_functions: HostFunctions,
     /// The functions in the input; those the handler does not keep are given back when the call ends.
     pub functions: Vec<FunctionRef>,
 }
@@ -147,12 +147,12 @@ struct FunctionHandle {
 
 impl FunctionRef {
     /// Takes over one receipt of the function `id`.
-    pub fn new(id: FnRef, link: Callbacks) -> Self {
+    pub(crate) fn new(id: FnRef, link: Callbacks) -> Self {
         Self(Arc::new(FunctionHandle { id, link }))
     }
 
     /// Its name, which stands as text in the values that contain it.
-    pub fn id(&self) -> &FnRef {
+    pub(crate) fn id(&self) -> &FnRef {
         &self.0.id
     }
 

@@ -14,7 +14,7 @@ use crate::rpc::{ErrorObject, Kind};
 
 /// A handler's request to the session that called it.
 #[derive(Debug)]
-pub struct CallbackRequest {
+pub(crate) struct CallbackRequest {
     /// A binding of the client or the server, or a function.
     pub target: Target,
     /// With what.
@@ -29,10 +29,10 @@ pub struct CallbackRequest {
 
 /// The session has ended, or the other side of the connection is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SessionGone;
+pub(crate) struct SessionGone;
 
 /// Where callbacks lead: to a session of this server, or over a connection.
-pub trait CallbackRoute: std::fmt::Debug + Send + Sync + 'static {
+pub(crate) trait CallbackRoute: std::fmt::Debug + Send + Sync + 'static {
     /// Sends a request; returns a number by which it can be [cancelled](Self::cancel).
     fn send(&self, request: CallbackRequest) -> BoxFuture<'_, Result<u64, SessionGone>>;
 
@@ -51,16 +51,16 @@ pub trait CallbackRoute: std::fmt::Debug + Send + Sync + 'static {
 
 /// The way back, as a handler has it.
 #[derive(Debug, Clone)]
-pub struct Callbacks(Arc<dyn CallbackRoute>);
+pub(crate) struct Callbacks(Arc<dyn CallbackRoute>);
 
 impl Callbacks {
     /// Callbacks along a route.
-    pub fn new(route: Arc<dyn CallbackRoute>) -> Self {
+    pub(crate) fn new(route: Arc<dyn CallbackRoute>) -> Self {
         Self(route)
     }
 
     /// Callbacks into a channel of that capacity.
-    pub fn channel(capacity: usize) -> (Self, CallbackReceiver) {
+    pub(crate) fn channel(capacity: usize) -> (Self, CallbackReceiver) {
         let (requests_tx, requests_rx) = mpsc::channel(capacity);
         let dropped = Arc::<Mutex<Vec<FnRef>>>::default();
         let route = ChannelRoute { requests_tx, dropped: Arc::clone(&dropped) };
@@ -140,7 +140,7 @@ impl CallbackRoute for ChannelRoute {
 
 /// The receiving end of [`Callbacks::channel`]. For handlers the session has ended when it is dropped.
 #[derive(Debug)]
-pub struct CallbackReceiver {
+pub(crate) struct CallbackReceiver {
     /// The requests of handlers.
     pub requests_rx: mpsc::Receiver<CallbackRequest>,
     dropped: Arc<Mutex<Vec<FnRef>>>,
@@ -148,7 +148,7 @@ pub struct CallbackReceiver {
 
 impl CallbackReceiver {
     /// Takes the functions that handlers dropped since the last look.
-    pub fn take_dropped(&self) -> Vec<FnRef> {
+    pub(crate) fn take_dropped(&self) -> Vec<FnRef> {
         std::mem::take(&mut *self.dropped.lock())
     }
 }

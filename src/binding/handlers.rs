@@ -22,10 +22,10 @@ use draft::Draft;
 
 /// Most bindings of one package. A tool list beyond it is a fault, and each binding has two compiled schemas.
 /// Past it: the rest of the set is refused.
-pub const PACKAGE_BINDINGS_MAX: usize = 10_000;
+pub(crate) const PACKAGE_BINDINGS_MAX: usize = 10_000;
 
 /// A binding ready to be called.
-pub struct HandlerEntry {
+pub(crate) struct HandlerEntry {
     /// What the catalog says of it.
     pub entry: Arc<CatalogEntry>,
     /// How long a call may take; absent: the server's default.
@@ -53,7 +53,7 @@ pub(super) struct PackageId(usize);
 
 /// A package to be registered.
 #[derive(Debug)]
-pub struct PackageBindings {
+pub(crate) struct PackageBindings {
     /// The declaration file, or the name of a package made in code.
     pub origin: String,
     /// What its schemas may contain.
@@ -66,7 +66,7 @@ pub struct PackageBindings {
 
 /// What became of the bindings of a package.
 #[derive(Debug, Default)]
-pub struct Registration {
+pub(crate) struct Registration {
     /// The bindings that are offered now.
     pub names: Vec<String>,
     /// Why the others are not.
@@ -105,14 +105,14 @@ impl std::fmt::Debug for Handlers {
 
 impl Handlers {
     /// The handler of that number; `None` if the binding was removed.
-    pub fn at(&self, number: u32) -> Option<Arc<HandlerEntry>> {
+    pub(crate) fn at(&self, number: u32) -> Option<Arc<HandlerEntry>> {
         let table = self.table.read();
         let at = position_of(&table, number, |handler| handler.number)?;
         table.get(at).cloned()
     }
 
     /// The handler of the binding of that name.
-    pub fn get(&self, name: &str) -> Option<Arc<HandlerEntry>> {
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<HandlerEntry>> {
         let number = self.catalog_tx.borrow().number_of(name)?;
         self.at(number)
     }
@@ -128,7 +128,7 @@ impl Handlers {
     }
 
     /// Registers a package. Bindings that are refused are left out.
-    pub fn add(self: &Arc<Self>, package: PackageBindings) -> Registration {
+    pub(crate) fn add(self: &Arc<Self>, package: PackageBindings) -> Registration {
         let PackageBindings { origin, source, bindings, publisher } = package;
         publisher.clone().register(|early| {
             let bindings = early.map_or(bindings, with_paths);

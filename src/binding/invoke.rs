@@ -21,7 +21,7 @@ use crate::rpc::{ErrorObject, Kind};
 
 /// Who calls a binding. Calls of scripts may need approval; a client need not approve its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallContext {
+pub(crate) enum CallContext {
     /// A script or a handler on its behalf.
     Script,
     /// The client, directly.
@@ -29,7 +29,7 @@ pub enum CallContext {
 }
 
 /// A call that has begun.
-pub enum BegunCall {
+pub(crate) enum BegunCall {
     /// It is over.
     Done(Result<Value, ErrorObject>),
     /// It has to wait.
@@ -50,7 +50,7 @@ type Work = CatchUnwind<AssertUnwindSafe<HandlerFuture>>;
 
 impl HandlerEntry {
     /// Runs one call to its end, and records it in the metrics and the audit log.
-    pub async fn invoke(
+    pub(crate) async fn invoke(
         self: Arc<Self>,
         input: Value,
         call: Call,
@@ -63,7 +63,7 @@ impl HandlerEntry {
     }
 
     /// Begins a call: policy, the check of its input, and the handler as far as it gets without waiting.
-    pub fn begin(self: Arc<Self>, input: Value, call: Call, caller: CallContext) -> BegunCall {
+    pub(crate) fn begin(self: Arc<Self>, input: Value, call: Call, caller: CallContext) -> BegunCall {
         let effects = self.extended_effects(&input);
         let declared = effects.as_deref().unwrap_or(&self.entry.declaration.effects);
         let decision = match call.session.principal.policy.decide(self.entry.name(), declared) {

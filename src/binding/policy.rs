@@ -36,7 +36,7 @@ pub enum UnknownNames {
 
 /// What a policy decides for a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
+pub(crate) enum Decision {
     /// The call is made.
     Allow,
     /// The client has to approve it first.
@@ -47,7 +47,7 @@ pub enum Decision {
 
 impl Decision {
     /// Its name in the audit log.
-    pub fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Allow => "allow",
             Self::Ask => "ask",
@@ -58,7 +58,7 @@ impl Decision {
 
 impl Policy {
     /// Decides about a call of `binding`, which has these effects.
-    pub fn decide(&self, binding: &str, effects: &[String]) -> Decision {
+    pub(crate) fn decide(&self, binding: &str, effects: &[String]) -> Decision {
         if self.deny.contains(binding) {
             return Decision::Deny(format!("{binding} is not allowed here"));
         }

@@ -12,7 +12,7 @@ use crate::catalog::Catalog;
 use crate::catalog::search::closest;
 
 /// Effects that are known whatever is loaded: a policy may name them before there is a binding that has them.
-pub const STANDARD_EFFECTS: [&str; 3] = ["read", "write", "external"];
+pub(crate) const STANDARD_EFFECTS: [&str; 3] = ["read", "write", "external"];
 
 /// A name in a policy that is not known.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,14 +45,14 @@ impl fmt::Display for UnknownName {
 
 /// The names that policies can mean on a server.
 #[derive(Debug)]
-pub struct PolicyNames<'a> {
+pub(crate) struct PolicyNames<'a> {
     bindings: BTreeSet<&'a str>,
     effects: BTreeSet<&'a str>,
 }
 
 impl<'a> PolicyNames<'a> {
     /// Those of these bindings, and the standard effects.
-    pub fn of(catalog: &'a Catalog) -> Self {
+    pub(crate) fn of(catalog: &'a Catalog) -> Self {
         let declarations = || catalog.iter().map(|entry| &entry.declaration);
         let declared = declarations().flat_map(|declaration| declaration.effects.iter().map(String::as_str));
         Self {
@@ -62,7 +62,7 @@ impl<'a> PolicyNames<'a> {
     }
 
     /// The names in a policy that are not known. `place` is the place of the policy, up to the name of a list in it.
-    pub fn check(&self, place: &str, policy: &Policy) -> Vec<UnknownName> {
+    pub(crate) fn check(&self, place: &str, policy: &Policy) -> Vec<UnknownName> {
         let is_error = policy.unknown == UnknownNames::Refuse;
         let mut unknown = Vec::new();
         for name in policy.allow.iter().flatten().filter(|name| !self.effects.contains(name.as_str())) {

@@ -9,7 +9,7 @@ use crate::protocol::names::NameSet;
 
 /// The names of the bindings that a newer catalog added, changed and removed: the input of `bindings.changed`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct CatalogChanges {
+pub(crate) struct CatalogChanges {
     /// The version of the newer catalog.
     pub version: u64,
     /// Bindings that only the newer catalog has.
@@ -23,7 +23,7 @@ pub struct CatalogChanges {
 impl CatalogChanges {
     /// Compares two catalogs of one server, of which a client with the bindings `hidden_by` sees those that do not have
     /// one of its own names.
-    pub fn between(older: &Catalog, newer: &Catalog, hidden_by: &NameSet) -> Self {
+    pub(crate) fn between(older: &Catalog, newer: &Catalog, hidden_by: &NameSet) -> Self {
         let is_visible = |entry: &&Arc<CatalogEntry>| hidden_by.conflict(entry.name()).is_none();
         let name = |entry: &Arc<CatalogEntry>| entry.name().to_owned();
         let mut changes = Self { version: newer.version(), ..Self::default() };
@@ -40,7 +40,7 @@ impl CatalogChanges {
     }
 
     /// Whether the two catalogs look the same.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty()
     }
 }

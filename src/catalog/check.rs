@@ -8,7 +8,7 @@ use crate::schema::{CheckError, Schema};
 
 /// Which value of a call is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
+pub(crate) enum Direction {
     /// What the caller passes.
     Input,
     /// What the callee returns.
@@ -33,7 +33,7 @@ impl Direction {
 }
 
 /// Checks a value of a call of `name`; without a schema every value is accepted.
-pub fn check_value(
+pub(crate) fn check_value(
     direction: Direction,
     name: &str,
     schema: Option<&Schema>,

@@ -3,12 +3,12 @@
 //! A [`Catalog`] is what a session needs to know of bindings. It holds nothing that is alive: the functions behind the
 //! bindings, their limits and policies are the host's ([`crate::binding::Handlers`]), so that a session can run where those
 //! do not exist. A catalog never changes; a server whose bindings change publishes a new one with a higher version, and
-//! [`changes`] compares the two. A session has two catalogs: the server's, and on top of it that of its client.
+//! `changes` compares the two. A session has two catalogs: the server's, and on top of it that of its client.
 
-pub mod changes;
-pub mod check;
+pub(crate) mod changes;
+pub(crate) mod check;
 mod entry;
-pub mod search;
+pub(crate) mod search;
 mod stored;
 pub mod typescript;
 
@@ -106,7 +106,7 @@ impl Catalog {
     }
 
     /// The names that scripts see, which another binding cannot have.
-    pub fn names(&self) -> &NameSet {
+    pub(crate) fn names(&self) -> &NameSet {
         &self.names
     }
 

@@ -9,23 +9,23 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-pub use closest::closest;
+pub(crate) use closest::closest;
 
 use crate::protocol::declaration::Declaration;
 
 /// Most words of a query that count.
 /// A model's question is a dozen words; every further one costs a pass over all bindings.
-pub const QUERY_WORDS_MAX: usize = 16;
+pub(crate) const QUERY_WORDS_MAX: usize = 16;
 
 /// Bytes of a query that are read, for the same reason.
-pub const QUERY_BYTES_MAX: usize = 1024;
+pub(crate) const QUERY_BYTES_MAX: usize = 1024;
 
 /// Most property names of a schema that are searched.
 /// Deep schemas repeat themselves; the first names say what it is about.
-pub const PROPERTIES_SEARCHED_MAX: usize = 64;
+pub(crate) const PROPERTIES_SEARCHED_MAX: usize = 64;
 
 /// Bytes of a description that are searched; the first sentences say what a binding does.
-pub const DESCRIPTION_SEARCHED_BYTES_MAX: usize = 2048;
+pub(crate) const DESCRIPTION_SEARCHED_BYTES_MAX: usize = 2048;
 
 const SCORE_EXACT_NAME: u32 = 1000;
 const SCORE_NAME_WORD: u32 = 20;
@@ -36,7 +36,7 @@ const SCORE_DESCRIPTION_PART: u32 = 2;
 
 /// One binding that a search found.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Hit {
+pub(crate) struct Hit {
     /// The binding's name.
     pub name: String,
     /// Its description, if it has one.
@@ -46,24 +46,12 @@ pub struct Hit {
     pub score: u32,
 }
 
-/// Bindings that have words of the query in their name, description or property names, best first.
+/// A search for bindings that have words of the query in their name, description or property names, best first.
 ///
-/// Equal scores are ordered by name, so that the same question has the same answer.
-pub fn search<'a>(
-    bindings: impl IntoIterator<Item = &'a Declaration>,
-    query: &str,
-    limit: usize,
-) -> Vec<Hit> {
-    let mut search = Search::new(query);
-    for binding in bindings {
-        search.consider(binding);
-    }
-    search.finish(limit)
-}
-
-/// The same search, binding by binding: a server may have thousands, and other work must not wait for all of them.
+/// Binding by binding: a server may have thousands, and other work must not wait for all of them. Equal scores are
+/// ordered by name, so that the same question has the same answer.
 #[derive(Debug)]
-pub struct Search<'a> {
+pub(crate) struct Search<'a> {
     query: String,
     words: Vec<String>,
     hits: Vec<(u32, &'a Declaration)>,
@@ -71,7 +59,7 @@ pub struct Search<'a> {
 
 impl<'a> Search<'a> {
     /// A search that has considered nothing yet.
-    pub fn new(query: &str) -> Self {
+    pub(crate) fn new(query: &str) -> Self {
         let query = cut(query, QUERY_BYTES_MAX).trim().to_owned();
         let mut words = split_words(&query);
         words.truncate(QUERY_WORDS_MAX);
@@ -79,7 +67,7 @@ impl<'a> Search<'a> {
     }
 
     /// Compares one more binding with the query.
-    pub fn consider(&mut self, binding: &'a Declaration) {
+    pub(crate) fn consider(&mut self, binding: &'a Declaration) {
         let score = score(binding, &self.query, &self.words);
         if score > 0 {
             self.hits.push((score, binding));
@@ -87,7 +75,7 @@ impl<'a> Search<'a> {
     }
 
     /// The best of what was considered.
-    pub fn finish(mut self, limit: usize) -> Vec<Hit> {
+    pub(crate) fn finish(mut self, limit: usize) -> Vec<Hit> {
         self.hits
             .sort_by(|(a_score, a), (b_score, b)| b_score.cmp(a_score).then_with(|| a.name.cmp(&b.name)));
         self.hits.truncate(limit);
@@ -193,6 +181,16 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use serde_json::json;
+
+    fn search<'a>(
+        bindings: impl IntoIterator<Item = &'a Declaration>,
+        query: &str,
+        limit: usize,
+    ) -> Vec<Hit> {
+        let mut search = Search::new(query);
+        bindings.into_iter().for_each(|binding| search.consider(binding));
+        search.finish(limit)
+    }
 
     fn shop() -> Vec<Declaration> {
         let binding = |name: &str, description: &str, input: Value| Declaration {

@@ -26,7 +26,7 @@ pub fn declarations<'a>(bindings: impl IntoIterator<Item = &'a Declaration>) -> 
 }
 
 /// Writes that text step by step: a server may have thousands of bindings, and other work must not wait for all of them.
-pub struct DeclarationWriter<'a> {
+pub(crate) struct DeclarationWriter<'a> {
     stage: Stage<'a>,
     types: Types<'a>,
     root: Namespace,
@@ -46,7 +46,7 @@ enum Stage<'a> {
 
 impl<'a> DeclarationWriter<'a> {
     /// A writer that has written nothing yet.
-    pub fn new(bindings: impl IntoIterator<Item = &'a Declaration>) -> Self {
+    pub(crate) fn new(bindings: impl IntoIterator<Item = &'a Declaration>) -> Self {
         let is_callable = |binding: &&Declaration| names::check(&binding.name).is_ok();
         let callable: Vec<&Declaration> = bindings.into_iter().filter(is_callable).collect();
         let types = Types::new(type_namespace(&callable));
@@ -55,7 +55,7 @@ impl<'a> DeclarationWriter<'a> {
     }
 
     /// Writes one binding, named type or namespace; `false` when all are written.
-    pub fn step(&mut self) -> bool {
+    pub(crate) fn step(&mut self) -> bool {
         match &mut self.stage {
             Stage::Functions(bindings) => match bindings.next() {
                 Some(binding) => {
@@ -83,7 +83,7 @@ impl<'a> DeclarationWriter<'a> {
     }
 
     /// The text of what was written.
-    pub fn finish(self) -> String {
+    pub(crate) fn finish(self) -> String {
         let mut text = self.blocks.join("\n\n");
         text.push('\n');
         text

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Waits that double up to a maximum. With jitter, many clients of one server do not reconnect in step.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Backoff {
+pub(crate) struct Backoff {
     first: Duration,
     max: Duration,
     /// Each wait is multiplied by a random number of this range.
@@ -18,19 +18,19 @@ pub struct Backoff {
 
 impl Backoff {
     /// Waits from `first` to `max` without jitter.
-    pub fn new(first: Duration, max: Duration) -> Self {
+    pub(crate) fn new(first: Duration, max: Duration) -> Self {
         Self { first, max, jitter: 1.0..=1.0, failures: 0 }
     }
 
     /// Multiplies each wait by a random number of `factors`, which must not be negative.
     #[must_use]
-    pub fn with_jitter(self, factors: RangeInclusive<f64>) -> Self {
+    pub(crate) fn with_jitter(self, factors: RangeInclusive<f64>) -> Self {
         let jitter = factors.start().max(0.0)..=factors.end().max(0.0);
         Self { jitter, ..self }
     }
 
     /// The wait before the next attempt. `random` is between 0 and 1; see [`random_fraction`].
-    pub fn next_wait(&mut self, random: f64) -> Duration {
+    pub(crate) fn next_wait(&mut self, random: f64) -> Duration {
         let doubled = self.first.saturating_mul(1_u32.checked_shl(self.failures).unwrap_or(u32::MAX));
         self.failures = self.failures.saturating_add(1);
         let (low, high) = (*self.jitter.start(), *self.jitter.end());
@@ -38,13 +38,13 @@ impl Backoff {
     }
 
     /// An attempt succeeded: the next wait is the first one again.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.failures = 0;
     }
 }
 
 /// A number between 0 and 1 for [`Backoff::next_wait`]. Not fit for secrets.
-pub fn random_fraction() -> f64 {
+pub(crate) fn random_fraction() -> f64 {
     // Every `RandomState` has keys of its own, which the standard library draws at random.
     let random = RandomState::new().hash_one(()) >> 32;
     f64::from(u32::try_from(random).unwrap_or(0)) / f64::from(u32::MAX)

@@ -18,7 +18,7 @@ use std::task::{Context, Poll};
 use tokio::sync::mpsc;
 
 /// A channel for `messages_max` messages and `bytes_max` bytes.
-pub fn byte_channel<T>(messages_max: usize, bytes_max: usize) -> (ByteSender<T>, ByteReceiver<T>) {
+pub(crate) fn byte_channel<T>(messages_max: usize, bytes_max: usize) -> (ByteSender<T>, ByteReceiver<T>) {
     let (messages_tx, messages_rx) = mpsc::channel(messages_max);
     let queued_bytes = Arc::new(AtomicUsize::new(0));
     let sender = ByteSender { messages_tx, queued_bytes: Arc::clone(&queued_bytes), bytes_max };
@@ -27,7 +27,7 @@ pub fn byte_channel<T>(messages_max: usize, bytes_max: usize) -> (ByteSender<T>,
 
 /// Why a message was not sent, with the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum ByteSendError<T> {
+pub(crate) enum ByteSendError<T> {
     /// Too many messages or bytes wait.
     #[error("the receiver is too slow")]
     Full(T),
@@ -38,7 +38,7 @@ pub enum ByteSendError<T> {
 
 /// The sending end of a [`byte_channel`].
 #[derive(Debug)]
-pub struct ByteSender<T> {
+pub(crate) struct ByteSender<T> {
     messages_tx: mpsc::Sender<(T, usize)>,
     queued_bytes: Arc<AtomicUsize>,
     bytes_max: usize,
@@ -56,7 +56,7 @@ impl<T> Clone for ByteSender<T> {
 
 impl<T> ByteSender<T> {
     /// Sends a message that counts for `bytes`, and waits while `messages_max` are queued. Bytes are not waited for.
-    pub async fn send(&self, message: T, bytes: usize) -> Result<(), ByteSendError<T>> {
+    pub(crate) async fn send(&self, message: T, bytes: usize) -> Result<(), ByteSendError<T>> {
         let Some(reserved) = self.reserve(bytes) else { return Err(ByteSendError::Full(message)) };
         let sent = self.messages_tx.send((message, bytes)).await;
         sent.map_err(|mpsc::error::SendError((message, _))| ByteSendError::Closed(message))?;
@@ -65,7 +65,7 @@ impl<T> ByteSender<T> {
     }
 
     /// Sends a message that counts for `bytes`, if there is room now.
-    pub fn try_send(&self, message: T, bytes: usize) -> Result<(), ByteSendError<T>> {
+    pub(crate) fn try_send(&self, message: T, bytes: usize) -> Result<(), ByteSendError<T>> {
         let Some(reserved) = self.reserve(bytes) else { return Err(ByteSendError::Full(message)) };
         self.messages_tx.try_send((message, bytes)).map_err(|error| match error {
             mpsc::error::TrySendError::Full((message, _)) => ByteSendError::Full(message),
@@ -76,17 +76,18 @@ impl<T> ByteSender<T> {
     }
 
     /// Bytes that wait for the receiver.
-    pub fn queued_bytes(&self) -> usize {
+    pub(crate) fn queued_bytes(&self) -> usize {
         self.queued_bytes.load(Relaxed)
     }
 
     /// Whether the receiver was dropped.
-    pub fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.messages_tx.is_closed()
     }
 
     /// Waits until the receiver is dropped.
-    pub async fn closed(&self) {
+    #[cfg(test)]
+    pub(crate) async fn closed(&self) {
         self.messages_tx.closed().await;
     }
 
@@ -119,25 +120,25 @@ impl Drop for Reserved<'_> {
 
 /// The receiving end of a [`byte_channel`].
 #[derive(Debug)]
-pub struct ByteReceiver<T> {
+pub(crate) struct ByteReceiver<T> {
     messages_rx: mpsc::Receiver<(T, usize)>,
     queued_bytes: Arc<AtomicUsize>,
 }
 
 impl<T> ByteReceiver<T> {
     /// The next message; `None` when every sender was dropped and the channel is empty.
-    pub async fn recv(&mut self) -> Option<T> {
+    pub(crate) async fn recv(&mut self) -> Option<T> {
         let received = self.messages_rx.recv().await;
         self.release(received)
     }
 
     /// [`Self::recv`] for a driver that polls.
-    pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
+    pub(crate) fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
         self.messages_rx.poll_recv(cx).map(|received| self.release(received))
     }
 
     /// A message that is queued already.
-    pub fn try_recv(&mut self) -> Option<T> {
+    pub(crate) fn try_recv(&mut self) -> Option<T> {
         let received = self.messages_rx.try_recv().ok();
         self.release(received)
     }

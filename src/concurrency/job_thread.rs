@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use super::byte_channel::{ByteReceiver, ByteSendError, ByteSender, byte_channel};
 
 /// What a [`JobThread`] runs. Everything here is called on its thread.
-pub trait Worker: Send + 'static {
+pub(crate) trait Worker: Send + 'static {
     /// What the queue carries.
     type Job: Send + 'static;
 
@@ -43,7 +43,7 @@ pub trait Worker: Send + 'static {
 
 /// Why a job was not queued, with the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum JobError<J> {
+pub(crate) enum JobError<J> {
     /// The queue is full.
     #[error("too many jobs wait")]
     Full(J),
@@ -54,7 +54,7 @@ pub enum JobError<J> {
 
 impl<J> JobError<J> {
     /// The job that was not queued.
-    pub fn into_job(self) -> J {
+    pub(crate) fn into_job(self) -> J {
         match self {
             Self::Full(job) | Self::Stopped(job) => job,
         }
@@ -71,7 +71,7 @@ impl<J> From<ByteSendError<J>> for JobError<J> {
 }
 
 /// The queue of a thread. Cheap to clone.
-pub struct JobThread<J> {
+pub(crate) struct JobThread<J> {
     jobs_tx: ByteSender<J>,
 }
 
@@ -89,12 +89,16 @@ impl<J> fmt::Debug for JobThread<J> {
 
 impl<J: Send + 'static> JobThread<J> {
     /// Starts a thread called `name` with a queue of `jobs_queued_max`.
-    pub fn start(name: &str, jobs_queued_max: usize, worker: impl Worker<Job = J>) -> io::Result<Self> {
+    pub(crate) fn start(
+        name: &str,
+        jobs_queued_max: usize,
+        worker: impl Worker<Job = J>,
+    ) -> io::Result<Self> {
         Self::start_with_byte_limit(name, jobs_queued_max, usize::MAX, worker)
     }
 
     /// Starts a thread whose queue holds `bytes_queued_max` as well, of the jobs that are sent with their bytes.
-    pub fn start_with_byte_limit(
+    pub(crate) fn start_with_byte_limit(
         name: &str,
         jobs_queued_max: usize,
         bytes_queued_max: usize,
@@ -106,23 +110,23 @@ impl<J: Send + 'static> JobThread<J> {
     }
 
     /// Queues a job, and waits while the queue is full.
-    pub async fn send(&self, job: J) -> Result<(), JobError<J>> {
+    pub(crate) async fn send(&self, job: J) -> Result<(), JobError<J>> {
         Ok(self.jobs_tx.send(job, 0).await?)
     }
 
     /// Queues a job if there is room now.
-    pub fn try_send(&self, job: J) -> Result<(), JobError<J>> {
+    pub(crate) fn try_send(&self, job: J) -> Result<(), JobError<J>> {
         self.try_send_bytes(job, 0)
     }
 
     /// Queues a job that counts for `bytes` until the thread takes it, if there is room now.
-    pub fn try_send_bytes(&self, job: J, bytes: usize) -> Result<(), JobError<J>> {
+    pub(crate) fn try_send_bytes(&self, job: J, bytes: usize) -> Result<(), JobError<J>> {
         Ok(self.jobs_tx.try_send(job, bytes)?)
     }
 }
 
 /// A job that is a closure over the resource.
-pub type ResourceJob<R> = Box<dyn FnOnce(&mut R) + Send>;
+pub(crate) type ResourceJob<R> = Box<dyn FnOnce(&mut R) + Send>;
 
 /// A [`Worker`] for jobs that are closures.
 struct Resource<R>(R);
@@ -138,16 +142,16 @@ impl<R: Send + 'static> Worker for Resource<R> {
 /// The thread has ended before the job was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the thread has ended")]
-pub struct ThreadStopped;
+pub(crate) struct ThreadStopped;
 
 impl<R: Send + 'static> JobThread<ResourceJob<R>> {
     /// Starts a thread that owns `resource` and runs closures over it.
-    pub fn owning(name: &str, jobs_queued_max: usize, resource: R) -> io::Result<Self> {
+    pub(crate) fn owning(name: &str, jobs_queued_max: usize, resource: R) -> io::Result<Self> {
         Self::start(name, jobs_queued_max, Resource(resource))
     }
 
     /// Runs a closure on the thread and returns its result. It is not begun when the caller has stopped waiting.
-    pub async fn run<T: Send + 'static>(
+    pub(crate) async fn run<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut R) -> T + Send + 'static,
     ) -> Result<T, ThreadStopped> {

@@ -5,6 +5,6 @@ mod backoff;
 mod byte_channel;
 mod job_thread;
 
-pub use backoff::{Backoff, random_fraction};
-pub use byte_channel::{ByteReceiver, ByteSendError, ByteSender, byte_channel};
-pub use job_thread::{JobError, JobThread, ResourceJob, ThreadStopped, Worker};
+pub(crate) use backoff::{Backoff, random_fraction};
+pub(crate) use byte_channel::{ByteReceiver, ByteSender, byte_channel};
+pub(crate) use job_thread::{JobError, JobThread, ResourceJob, ThreadStopped, Worker};

@@ -9,6 +9,7 @@ mod definition;
 pub mod loader;
 mod stdio;
 
+pub use crate::peering::{Background, Endpoint, Host, IncomingConnection, Mount, MountGate, MountKind};
 pub use bindings::Bindings;
 pub use builder::{Package, PackageError};
 pub use definition::{NamedHandlers, OpenPackage, PackageContext, PackageDef, PackageInstance};

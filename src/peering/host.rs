@@ -45,7 +45,7 @@ pub struct Host {
 
 impl Host {
     /// A host whose in-process connections are made by `connect`.
-    pub fn new(
+    pub(crate) fn new(
         connect: impl Fn(Option<Arc<Principal>>) -> PairEnd + Send + Sync + 'static,
         stop: CancellationToken,
     ) -> Self {

@@ -23,11 +23,11 @@ const DIAL_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// How long a peer may take to complete the handshake of its protocol once it has accepted the connection.
 /// Long enough for a gateway that wakes up for it; callers see `not connected: handshake timed out`.
-pub const HANDSHAKE_MAX: Duration = Duration::from_secs(30);
+pub(crate) const HANDSHAKE_MAX: Duration = Duration::from_secs(30);
 
 /// How to reach a peer.
 #[derive(Debug, Clone)]
-pub struct LinkSettings {
+pub(crate) struct LinkSettings {
     /// Its name in the configuration, for the log.
     pub name: String,
     /// Where and how to dial.
@@ -42,7 +42,7 @@ pub struct LinkSettings {
 
 impl LinkSettings {
     /// Settings with the usual limits: 10 s to connect, 30 s for the handshake, waits of 200 ms to 5 s.
-    pub fn new(name: impl Into<String>, dial: Dial) -> Self {
+    pub(crate) fn new(name: impl Into<String>, dial: Dial) -> Self {
         let connect_max = Duration::from_secs(10);
         Self {
             name: name.into(),
@@ -56,7 +56,7 @@ impl LinkSettings {
 
 /// The state of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LinkState {
+pub(crate) enum LinkState {
     /// Not connected; it will be dialled again.
     Down {
         /// What went wrong last, if anything did.
@@ -75,7 +75,7 @@ pub enum LinkState {
 
 impl LinkState {
     /// For scripts and operators.
-    pub fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         match self {
             Self::Down { error } => json!({"state": "down", "error": error}),
             Self::Connecting => json!({"state": "connecting"}),
@@ -88,11 +88,11 @@ impl LinkState {
 /// A command was not sent, because the link is not up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct LinkDown(pub String);
+pub(crate) struct LinkDown(pub String);
 
 /// A handle that sends commands to a link's conversation. Cheap to clone.
 #[derive(Debug)]
-pub struct Link<C> {
+pub(crate) struct Link<C> {
     commands_tx: mpsc::Sender<C>,
     state_rx: watch::Receiver<LinkState>,
 }
@@ -105,13 +105,13 @@ impl<C> Clone for Link<C> {
 
 impl<C> Link<C> {
     /// Its state now.
-    pub fn state(&self) -> LinkState {
+    pub(crate) fn state(&self) -> LinkState {
         self.state_rx.borrow().clone()
     }
 
     /// Sends a command to the conversation, if the link is up. It is lost when the connection breaks before it is
     /// handled.
-    pub async fn send(&self, command: C) -> Result<(), LinkDown> {
+    pub(crate) async fn send(&self, command: C) -> Result<(), LinkDown> {
         let down = match self.state() {
             LinkState::Up => None,
             LinkState::Down { error: None } | LinkState::Connecting => Some("not connected".to_owned()),
@@ -125,7 +125,8 @@ impl<C> Link<C> {
     }
 
     /// Waits until the link is up, or given up.
-    pub async fn settled(&self) -> LinkState {
+    #[cfg(test)]
+    pub(crate) async fn settled(&self) -> LinkState {
         let mut state_rx = self.state_rx.clone();
         let is_settled = |state: &LinkState| matches!(state, LinkState::Up | LinkState::GivenUp { .. });
         match state_rx.wait_for(is_settled).await {
@@ -137,7 +138,7 @@ impl<C> Link<C> {
 
 /// A link and the background work that keeps it up; it dials when that runs. `converse` makes the conversation; the
 /// sender is for the commands of the tasks that it starts.
-pub fn link<C>(
+pub(crate) fn link<C>(
     settings: LinkSettings,
     converse: impl FnOnce(mpsc::Sender<C::Command>) -> C,
 ) -> (Link<C::Command>, Background)

@@ -15,17 +15,17 @@ use tokio::sync::mpsc;
 
 pub use endpoint::{Endpoint, IncomingConnection, Mount, MountGate, MountKind};
 pub use host::{Background, Host};
-pub use link::{HANDSHAKE_MAX, Link, LinkDown, LinkSettings, LinkState, link};
-pub use pump::{CommandReceiver, pump};
-pub use requester::{PendingRecord, Requester};
+pub(crate) use link::{Link, LinkDown, LinkSettings, LinkState, link};
+pub(crate) use pump::pump;
+pub(crate) use requester::{PendingRecord, Requester};
 
-pub use crate::transport::{Conversation, Disconnect, Outbox};
+pub(crate) use crate::transport::{Conversation, Disconnect, Outbox};
 
 /// Commands that wait for a connection before its senders wait or get an error.
 /// A busy peer has about this many requests in flight; more would only hide that it is too slow.
-pub const COMMANDS_QUEUED_MAX: usize = 256;
+pub(crate) const COMMANDS_QUEUED_MAX: usize = 256;
 
 /// The channel for the commands of a connection.
-pub fn commands<C>() -> (mpsc::Sender<C>, mpsc::Receiver<C>) {
+pub(crate) fn commands<C>() -> (mpsc::Sender<C>, mpsc::Receiver<C>) {
     mpsc::channel(COMMANDS_QUEUED_MAX)
 }

@@ -25,7 +25,7 @@ const SETTINGS: DriverSettings = DriverSettings {
 };
 
 /// The receiving end of a channel of commands, whatever its limits.
-pub trait CommandReceiver<C> {
+pub(crate) trait CommandReceiver<C> {
     /// The next command; `None` when every sender was dropped.
     fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<C>>;
 }
@@ -43,7 +43,7 @@ impl<C> CommandReceiver<C> for ByteReceiver<C> {
 }
 
 /// Serves a connection to its end.
-pub async fn pump<T: Transport, C: Conversation>(
+pub(crate) async fn pump<T: Transport, C: Conversation>(
     transport: &mut T,
     conversation: &mut C,
     commands_rx: &mut impl CommandReceiver<C::Command>,

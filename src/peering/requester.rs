@@ -10,7 +10,7 @@ use crate::observe::audit::{Audit, Event};
 ///
 /// A WebSocket endpoint gets it in [`IncomingConnection`](super::IncomingConnection); a plain HTTP route finds it in the request's extensions.
 #[derive(Debug, Clone)]
-pub struct Requester {
+pub(crate) struct Requester {
     /// The principal of its token.
     pub principal: Arc<Principal>,
     /// Records calls.
@@ -20,7 +20,7 @@ pub struct Requester {
 impl Requester {
     /// Decides whether the principal may do what `binding` does, and starts the record of it. A denial is recorded
     /// here. What needs approval is allowed, as for a client that calls the binding itself.
-    pub fn permit(
+    pub(crate) fn permit(
         &self,
         binding: &'static str,
         effects: &[&str],
@@ -47,7 +47,7 @@ impl Requester {
 
 /// An action that was permitted and whose outcome is not known yet.
 #[derive(Debug)]
-pub struct PendingRecord {
+pub(crate) struct PendingRecord {
     requester: Requester,
     session: String,
     binding: &'static str,
@@ -57,7 +57,7 @@ pub struct PendingRecord {
 
 impl PendingRecord {
     /// Records the action; `outcome` is `ok` or the kind of the error.
-    pub fn finish(self, outcome: &'static str) {
+    pub(crate) fn finish(self, outcome: &'static str) {
         self.write("allow", outcome);
     }
 

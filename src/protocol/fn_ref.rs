@@ -14,7 +14,7 @@ const NO_CONNECTION: u64 = 0;
 
 /// How a session and its host name a function that crossed between them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum FnRef {
+pub(crate) enum FnRef {
     /// A function of the script: `f7`.
     Script(u64),
     /// A function that a handler exported: `h3`.
@@ -27,22 +27,22 @@ pub enum FnRef {
 /// A text that names no function.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid function reference {0:?}")]
-pub struct InvalidFnRef(String);
+pub(crate) struct InvalidFnRef(String);
 
 impl FnRef {
     /// A function that does not exist. Values that a handler builds may contain any text; the function that the script gets
     /// for it fails when it is called, as one whose connection has ended does.
-    pub fn unknown(text: &str) -> Self {
+    pub(crate) fn unknown(text: &str) -> Self {
         Self::Client { connection: NO_CONNECTION, id: text.to_owned() }
     }
 
     /// Reads a name; a text of another form is a function that does not exist.
-    pub fn parse_or_unknown(text: &str) -> Self {
+    pub(crate) fn parse_or_unknown(text: &str) -> Self {
         text.parse().unwrap_or_else(|_| Self::unknown(text))
     }
 
     /// The number of a function of the script.
-    pub fn script_number(&self) -> Option<u64> {
+    pub(crate) fn script_number(&self) -> Option<u64> {
         match self {
             Self::Script(number) => Some(*number),
             Self::Handler(_) | Self::Client { .. } => None,
@@ -50,7 +50,7 @@ impl FnRef {
     }
 
     /// The client's own id of a function of that connection.
-    pub fn client_id(&self, of_connection: u64) -> Option<&str> {
+    pub(crate) fn client_id(&self, of_connection: u64) -> Option<&str> {
         match self {
             Self::Client { connection, id } => (*connection == of_connection).then_some(id),
             Self::Script(_) | Self::Handler(_) => None,

@@ -5,11 +5,11 @@
 
 pub mod boundary;
 pub mod declaration;
-pub mod fn_ref;
+pub(crate) mod fn_ref;
 pub(crate) mod fn_values;
 pub mod methods;
-pub mod names;
+pub(crate) mod names;
 pub mod peer;
 pub mod plain;
-pub mod references;
-pub mod shape;
+pub(crate) mod references;
+pub(crate) mod shape;

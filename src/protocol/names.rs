@@ -9,24 +9,24 @@ use std::collections::HashMap;
 
 /// Longest name.
 /// It stands in every call, log line and stack trace; 128 bytes hold eight words of sixteen letters.
-pub const NAME_BYTES_MAX: usize = 128;
+pub(crate) const NAME_BYTES_MAX: usize = 128;
 
 /// Most segments of a name.
 /// Each one is an object in the guest's global scope.
-pub const NAME_SEGMENTS_MAX: usize = 8;
+pub(crate) const NAME_SEGMENTS_MAX: usize = 8;
 
 /// Bindings that the server itself calls at the client. Scripts do not see them, so the rule about globals is not
 /// theirs: keep them out of the [`NameSet`].
-pub const SERVER_CALLED: [&str; 3] = [APPROVE, BINDINGS_CHANGED, CONSOLE_WRITE];
+pub(crate) const SERVER_CALLED: [&str; 3] = [APPROVE, BINDINGS_CHANGED, CONSOLE_WRITE];
 
 /// Decides whether a call may be made.
-pub const APPROVE: &str = "approve";
+pub(crate) const APPROVE: &str = "approve";
 
 /// Gets the names of the server's bindings that were added, changed and removed.
-pub const BINDINGS_CHANGED: &str = "bindings.changed";
+pub(crate) const BINDINGS_CHANGED: &str = "bindings.changed";
 
 /// Gets console lines as they are printed.
-pub const CONSOLE_WRITE: &str = "console.write";
+pub(crate) const CONSOLE_WRITE: &str = "console.write";
 
 const FORBIDDEN_SEGMENTS: [&str; 3] = ["__proto__", "constructor", "prototype"];
 
@@ -62,7 +62,7 @@ const RESERVED_WORDS: &[&str] = &[
 
 /// Why a name was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NameError {
+pub(crate) enum NameError {
     /// Longer than [`NAME_BYTES_MAX`].
     #[error("expected a name of at most {NAME_BYTES_MAX} bytes, got {0}")]
     TooLong(usize),
@@ -95,17 +95,17 @@ pub enum NameError {
 }
 
 /// Whether the server calls this client binding itself, out of the scripts' sight.
-pub fn is_server_called(name: &str) -> bool {
+pub(crate) fn is_server_called(name: &str) -> bool {
     SERVER_CALLED.contains(&name)
 }
 
 /// Whether `word` can be read only after a dot.
-pub fn is_reserved_word(word: &str) -> bool {
+pub(crate) fn is_reserved_word(word: &str) -> bool {
     RESERVED_WORDS.binary_search(&word).is_ok()
 }
 
 /// Holds a name alone against the rules.
-pub fn check(name: &str) -> Result<(), NameError> {
+pub(crate) fn check(name: &str) -> Result<(), NameError> {
     if name.len() > NAME_BYTES_MAX {
         return Err(NameError::TooLong(name.len()));
     }
@@ -137,14 +137,14 @@ fn check_segment(segment: &str) -> Result<(), NameError> {
 }
 
 /// Whether `text` is an identifier of ASCII letters, digits, `_` and `$`.
-pub fn is_identifier(text: &str) -> bool {
+pub(crate) fn is_identifier(text: &str) -> bool {
     let starts_well = text.starts_with(|first: char| !first.is_ascii_digit());
     starts_well && text.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '$'))
 }
 
 /// Names that can stand side by side.
 #[derive(Debug, Clone, Default)]
-pub struct NameSet {
+pub(crate) struct NameSet {
     /// Every name, and every prefix of one with the first name that goes through it.
     taken: HashMap<String, Taken>,
 }
@@ -157,12 +157,12 @@ enum Taken {
 
 impl NameSet {
     /// Adds a name that keeps the rules and clashes with none that is there; a refused one leaves no trace.
-    pub fn insert(&mut self, name: &str) -> Result<(), NameError> {
+    pub(crate) fn insert(&mut self, name: &str) -> Result<(), NameError> {
         self.insert_beside(name, &Self::default())
     }
 
     /// The same for one that must not clash with `others` either.
-    pub fn insert_beside(&mut self, name: &str, others: &Self) -> Result<(), NameError> {
+    pub(crate) fn insert_beside(&mut self, name: &str, others: &Self) -> Result<(), NameError> {
         check(name)?;
         if let Some(error) = others.conflict(name).or_else(|| self.conflict(name)) {
             return Err(error);
@@ -175,7 +175,7 @@ impl NameSet {
     }
 
     /// Why a name cannot stand beside those that are there; `None` if it can.
-    pub fn conflict(&self, name: &str) -> Option<NameError> {
+    pub(crate) fn conflict(&self, name: &str) -> Option<NameError> {
         match self.taken.get(name) {
             Some(Taken::Name) => return Some(NameError::Duplicate(name.to_owned())),
             Some(Taken::PrefixOf(longer)) => return Some(prefix_clash(name, longer)),
@@ -186,12 +186,12 @@ impl NameSet {
     }
 
     /// Whether a name is there, or one that continues it after a dot.
-    pub fn has_name_or_prefix(&self, name: &str) -> bool {
+    pub(crate) fn has_name_or_prefix(&self, name: &str) -> bool {
         self.taken.contains_key(name)
     }
 
     /// Whether this very name was inserted.
-    pub fn contains(&self, name: &str) -> bool {
+    pub(crate) fn contains(&self, name: &str) -> bool {
         matches!(self.taken.get(name), Some(Taken::Name))
     }
 }

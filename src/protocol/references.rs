@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(bound(deserialize = "P: Deserialize<'de>, I: Deserialize<'de> + Ord + Clone"))]
 #[serde(from = "StoredExports<P, I>")]
-pub struct Exports<P, I = ()> {
+pub(crate) struct Exports<P, I = ()> {
     next_id: u64,
     functions_max: usize,
     entries: BTreeMap<u64, Export<P, I>>,
@@ -49,13 +49,13 @@ impl<P, I: Ord + Clone> From<StoredExports<P, I>> for Exports<P, I> {
 
 impl<P, I: Ord + Clone> Exports<P, I> {
     /// Room for `functions_max` functions. The first id is 1.
-    pub fn new(functions_max: usize) -> Self {
+    pub(crate) fn new(functions_max: usize) -> Self {
         Self { next_id: 1, functions_max, entries: BTreeMap::new(), ids: BTreeMap::new() }
     }
 
     /// Counts one sending. A function that is still held keeps its id, and `payload` is dropped; `None` when there are too
     /// many.
-    pub fn export(&mut self, identity: I, payload: P) -> Option<u64> {
+    pub(crate) fn export(&mut self, identity: I, payload: P) -> Option<u64> {
         if let Some(id) = self.ids.get(&identity) {
             if let Some(entry) = self.entries.get_mut(id) {
                 entry.sent += 1;
@@ -68,7 +68,7 @@ impl<P, I: Ord + Clone> Exports<P, I> {
     }
 
     /// Gives a function its id before it is sent; `None` when there are too many.
-    pub fn add(&mut self, payload: P) -> Option<u64> {
+    pub(crate) fn add(&mut self, payload: P) -> Option<u64> {
         self.insert(Export { payload, identity: None, sent: 0 })
     }
 
@@ -83,37 +83,37 @@ impl<P, I: Ord + Clone> Exports<P, I> {
     }
 
     /// Counts one sending of the function of that id, if there is one.
-    pub fn count_sent(&mut self, id: u64) {
+    pub(crate) fn count_sent(&mut self, id: u64) {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.sent += 1;
         }
     }
 
     /// The function of that id.
-    pub fn get(&self, id: u64) -> Option<&P> {
+    pub(crate) fn get(&self, id: u64) -> Option<&P> {
         self.entries.get(&id).map(|entry| &entry.payload)
     }
 
     /// The function of that id, to change what belongs to it.
-    pub fn get_mut(&mut self, id: u64) -> Option<&mut P> {
+    pub(crate) fn get_mut(&mut self, id: u64) -> Option<&mut P> {
         self.entries.get_mut(&id).map(|entry| &mut entry.payload)
     }
 
     /// The function of that id, if the receiver has it.
-    pub fn get_sent(&self, id: u64) -> Option<&P> {
+    pub(crate) fn get_sent(&self, id: u64) -> Option<&P> {
         self.entries.get(&id).filter(|entry| entry.sent > 0).map(|entry| &entry.payload)
     }
 
     /// The receiver releases `count` sendings; returns the function when it holds none of them any more. One that was
     /// never sent stays.
-    pub fn release(&mut self, id: u64, count: u64) -> Option<P> {
+    pub(crate) fn release(&mut self, id: u64, count: u64) -> Option<P> {
         let entry = self.entries.get_mut(&id).filter(|entry| entry.sent > 0)?;
         entry.sent = entry.sent.saturating_sub(count);
         if entry.sent > 0 { None } else { self.remove(id) }
     }
 
     /// Ends a function, however often it was sent.
-    pub fn remove(&mut self, id: u64) -> Option<P> {
+    pub(crate) fn remove(&mut self, id: u64) -> Option<P> {
         let entry = self.entries.remove(&id)?;
         if let Some(identity) = &entry.identity {
             self.ids.remove(identity);
@@ -122,28 +122,28 @@ impl<P, I: Ord + Clone> Exports<P, I> {
     }
 
     /// Ends all functions, and returns them in the order of their ids.
-    pub fn drain(&mut self) -> impl Iterator<Item = P> + use<P, I> {
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = P> + use<P, I> {
         self.ids.clear();
         std::mem::take(&mut self.entries).into_values().map(|entry| entry.payload)
     }
 
     /// The id of the next function.
-    pub fn next_id(&self) -> u64 {
+    pub(crate) fn next_id(&self) -> u64 {
         self.next_id
     }
 
     /// Leaves out the ids below this one: another table has used them.
-    pub fn skip_ids_below(&mut self, id: u64) {
+    pub(crate) fn skip_ids_below(&mut self, id: u64) {
         self.next_id = self.next_id.max(id);
     }
 
     /// How many functions there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 }
@@ -151,7 +151,7 @@ impl<P, I: Ord + Clone> Exports<P, I> {
 /// Functions that this side received, by the name that their sender gave them.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(bound(deserialize = "K: Deserialize<'de> + Ord, P: Deserialize<'de>"))]
-pub struct Imports<K: Ord, P = ()> {
+pub(crate) struct Imports<K: Ord, P = ()> {
     functions_max: usize,
     entries: BTreeMap<K, Import<P>>,
 }
@@ -164,12 +164,12 @@ struct Import<P> {
 
 impl<K: Ord, P> Imports<K, P> {
     /// Room for `functions_max` functions.
-    pub fn new(functions_max: usize) -> Self {
+    pub(crate) fn new(functions_max: usize) -> Self {
         Self { functions_max, entries: BTreeMap::new() }
     }
 
     /// Whether a function could be received now.
-    pub fn has_room_for<Q: Ord + ?Sized>(&self, key: &Q) -> bool
+    pub(crate) fn has_room_for<Q: Ord + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
     {
@@ -177,7 +177,7 @@ impl<K: Ord, P> Imports<K, P> {
     }
 
     /// Counts one receipt; `None` when there are too many functions.
-    pub fn receive(&mut self, key: K) -> Option<&mut P>
+    pub(crate) fn receive(&mut self, key: K) -> Option<&mut P>
     where
         P: Default,
     {
@@ -191,7 +191,7 @@ impl<K: Ord, P> Imports<K, P> {
     }
 
     /// What belongs to a function.
-    pub fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&P>
+    pub(crate) fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&P>
     where
         K: Borrow<Q>,
     {
@@ -199,7 +199,7 @@ impl<K: Ord, P> Imports<K, P> {
     }
 
     /// What belongs to a function, to change it.
-    pub fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut P>
+    pub(crate) fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut P>
     where
         K: Borrow<Q>,
     {
@@ -207,12 +207,12 @@ impl<K: Ord, P> Imports<K, P> {
     }
 
     /// What belongs to each function, to change it.
-    pub fn payloads_mut(&mut self) -> impl Iterator<Item = &mut P> {
+    pub(crate) fn payloads_mut(&mut self) -> impl Iterator<Item = &mut P> {
         self.entries.values_mut().map(|entry| &mut entry.payload)
     }
 
     /// Ends a function; returns how often it was received, which is what its sender is to hear.
-    pub fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<u64>
+    pub(crate) fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<u64>
     where
         K: Borrow<Q>,
     {
@@ -220,18 +220,13 @@ impl<K: Ord, P> Imports<K, P> {
     }
 
     /// Ends all functions; returns how often each was received.
-    pub fn drain(&mut self) -> impl Iterator<Item = (K, u64)> + use<K, P> {
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = (K, u64)> + use<K, P> {
         std::mem::take(&mut self.entries).into_iter().map(|(key, entry)| (key, entry.received))
     }
 
     /// How many functions there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.entries.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
     }
 }
 

@@ -13,7 +13,7 @@ pub(crate) const VALUE_BYTES: usize = size_of::<Value>() + size_of::<Value>() / 
 
 /// The measures of a JSON text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Shape {
+pub(crate) struct Shape {
     /// How deep it is nested; 0 for a scalar.
     pub depth: usize,
     /// About how many bytes it takes as a [`Value`].
@@ -22,7 +22,7 @@ pub struct Shape {
 
 impl Shape {
     /// Measures a text that is known to be JSON; of any other text the measures mean nothing.
-    pub fn of(text: &str) -> Self {
+    pub(crate) fn of(text: &str) -> Self {
         let bytes = text.as_bytes();
         let (mut at, mut depth, mut deepest, mut values, mut fields) = (0, 0_usize, 0, 1_usize, 0_usize);
         while let Some(byte) = bytes.get(at) {
@@ -61,7 +61,7 @@ pub(crate) fn end_of_string(bytes: &[u8], mut at: usize) -> usize {
 }
 
 /// About how many bytes a value takes in memory, by the same measure.
-pub fn tree_bytes(value: &Value) -> usize {
+pub(crate) fn tree_bytes(value: &Value) -> usize {
     VALUE_BYTES
         + match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => 0,
@@ -74,7 +74,7 @@ pub fn tree_bytes(value: &Value) -> usize {
 }
 
 /// About how many bytes a value takes as text.
-pub fn text_bytes(value: &Value) -> usize {
+pub(crate) fn text_bytes(value: &Value) -> usize {
     const SCALAR_BYTES: usize = 8;
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => SCALAR_BYTES,

@@ -46,7 +46,7 @@ thread_local! {
 
 /// A handle to a shard.
 #[derive(Clone)]
-pub struct Shard {
+pub(crate) struct Shard {
     jobs_tx: mpsc::Sender<Job>,
     state: Arc<State>,
 }
@@ -116,7 +116,7 @@ impl Drop for EndMark {
 
 /// Counts towards a shard's load as long as it lives.
 #[derive(Debug)]
-pub struct Weight(Shard);
+pub(crate) struct Weight(Shard);
 
 impl std::fmt::Debug for Shard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -132,7 +132,7 @@ impl Drop for Weight {
 
 impl Shard {
     /// Starts a shard.
-    pub fn start(number: usize) -> io::Result<Self> {
+    pub(crate) fn start(number: usize) -> io::Result<Self> {
         let (jobs_tx, jobs_rx) = mpsc::channel(JOBS_QUEUED_MAX);
         let state = Arc::new(State {
             number,
@@ -157,38 +157,38 @@ impl Shard {
     }
 
     /// The shard of this thread.
-    pub fn current() -> Option<Self> {
+    pub(crate) fn current() -> Option<Self> {
         CURRENT.with_borrow(Clone::clone)
     }
 
     /// Runs a job on the shard, where it may spawn local tasks; `false` when the shard is gone or has too many.
-    pub fn run(&self, job: impl FnOnce() + Send + 'static) -> bool {
+    pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) -> bool {
         self.jobs_tx.try_send(Box::new(job)).is_ok()
     }
 
     /// Its number, for logs.
-    pub fn number(&self) -> usize {
+    pub(crate) fn number(&self) -> usize {
         self.state.number
     }
 
     /// How many connections and sessions it has.
-    pub fn load(&self) -> usize {
+    pub(crate) fn load(&self) -> usize {
         self.state.load.load(Ordering::Relaxed)
     }
 
     /// Adds to its load until dropped.
-    pub fn weigh(&self) -> Weight {
+    pub(crate) fn weigh(&self) -> Weight {
         self.state.load.fetch_add(1, Ordering::Relaxed);
         Weight(self.clone())
     }
 
     /// A number for the present stay inside JavaScript: the same until it returns.
-    pub fn stay(&self) -> Option<u64> {
+    pub(crate) fn stay(&self) -> Option<u64> {
         Some(self.state.stays.load(Ordering::Relaxed)).filter(|stay| stay % 2 == 1)
     }
 
     /// CPU time that its thread has used. By the clock, a shard on a busy machine would look stuck when it only waits.
-    pub fn cpu_time(&self) -> Duration {
+    pub(crate) fn cpu_time(&self) -> Duration {
         let Some(thread) = self.state.thread.get() else {
             // Where the system does not report it, the clock is used.
             return self.state.epoch.elapsed();
@@ -200,7 +200,7 @@ impl Shard {
     }
 
     /// Takes it out of service. When its thread returns from native code, its sessions are ended and the thread ends.
-    pub fn retire(&self) {
+    pub(crate) fn retire(&self) {
         self.state.retired.store(true, Ordering::Relaxed);
         self.state.retirement.cancel();
         // Wakes the thread if it waits for a job; one whose queue is full does not wait.
@@ -208,22 +208,22 @@ impl Shard {
     }
 
     /// Whether it was taken out of service.
-    pub fn is_retired(&self) -> bool {
+    pub(crate) fn is_retired(&self) -> bool {
         self.state.retired.load(Ordering::Relaxed)
     }
 
     /// Waits until it is taken out of service.
-    pub async fn retired(&self) {
+    pub(crate) async fn retired(&self) {
         self.state.retirement.cancelled().await;
     }
 
     /// Whether its thread is over.
-    pub fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.state.has_ended.load(Ordering::Acquire)
     }
 
     /// How many sessions live on it.
-    pub fn session_count(&self) -> usize {
+    pub(crate) fn session_count(&self) -> usize {
         self.state.sessions.lock().len()
     }
 

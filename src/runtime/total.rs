@@ -23,25 +23,20 @@ const OVERDRAFT_KEPT_MAX: usize = 2 * STEP_BYTES;
 
 /// The counter that the heaps of a server share.
 #[derive(Debug)]
-pub struct MemoryTotal {
+pub(crate) struct MemoryTotal {
     drawn: AtomicUsize,
     bytes_max: usize,
 }
 
 impl MemoryTotal {
     /// Room for `bytes_max`.
-    pub fn new(bytes_max: usize) -> Arc<Self> {
+    pub(crate) fn new(bytes_max: usize) -> Arc<Self> {
         Arc::new(Self { drawn: AtomicUsize::new(0), bytes_max })
     }
 
     /// Bytes that are drawn.
-    pub fn drawn(&self) -> usize {
+    pub(crate) fn drawn(&self) -> usize {
         self.drawn.load(Relaxed)
-    }
-
-    /// The most that may be drawn.
-    pub fn bytes_max(&self) -> usize {
-        self.bytes_max
     }
 
     /// Whether there is room for the context of a new session.

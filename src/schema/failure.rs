@@ -12,10 +12,10 @@ use serde_json::Value;
 
 /// Most failures that are listed for one value.
 /// A person fixes the first few and tries again.
-pub const FAILURES_LISTED_MAX: usize = 64;
+pub(crate) const FAILURES_LISTED_MAX: usize = 64;
 
 /// Longest message. Parts that quote are cut to fit.
-pub const MESSAGE_CHARS_MAX: usize = 400;
+pub(crate) const MESSAGE_CHARS_MAX: usize = 400;
 
 /// Longest quotation of a value, a name or a pattern.
 const QUOTE_CHARS_MAX: usize = 80;

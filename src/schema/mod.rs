@@ -14,13 +14,13 @@ mod extent;
 mod failure;
 mod functions;
 mod pattern;
-pub mod reference;
+pub(crate) mod reference;
 mod shape;
 mod walk;
 mod work;
 
 pub(crate) use functions::prefixed;
-pub use functions::{FunctionParam, FunctionSchemas};
+pub(crate) use functions::{FunctionParam, FunctionSchemas};
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -29,36 +29,36 @@ use corosensei::stack::DefaultStack;
 use jsonschema::{PatternOptions, Retrieve, Uri, ValidationError, Validator};
 use serde_json::Value;
 
-pub use budget::SchemaBudget;
+pub(crate) use budget::SchemaBudget;
 use budget::SchemaCharge;
 use extent::Extent;
-pub use failure::{FAILURES_LISTED_MAX, Failure, MESSAGE_CHARS_MAX};
+#[cfg(test)]
+pub(crate) use failure::FAILURES_LISTED_MAX;
+pub use failure::Failure;
 use pattern::PatternRules;
-pub use pattern::{
-    CLIENT_PATTERN_BYTES_MAX, PATTERN_BACKTRACKS_MAX, PATTERN_BYTES_MAX, PATTERN_TEXT_BYTES_MAX,
-};
+pub(crate) use pattern::{CLIENT_PATTERN_BYTES_MAX, PATTERN_BACKTRACKS_MAX, PATTERN_BYTES_MAX};
 use shape::{MissingDefinition, Shape, ShapeRules};
 use work::Work;
 
 /// Deepest nesting of a schema document.
 /// Above the depth of any message (100), so that only a file can reach it.
-pub const SCHEMA_DEPTH_MAX: usize = 128;
+pub(crate) const SCHEMA_DEPTH_MAX: usize = 128;
 
 /// Deepest instance that is checked: the depth of values on the wire (100) and what wraps them.
-pub const INSTANCE_DEPTH_MAX: usize = 128;
+pub(crate) const INSTANCE_DEPTH_MAX: usize = 128;
 
 /// Most steps of one check: about a fifth of a second, for which the other sessions of a shard wait.
 /// A step is one visit of a subschema to a value, one comparison, or eight bytes under a plain pattern.
-pub const CHECK_STEPS_MAX: u64 = 20_000_000;
+pub(crate) const CHECK_STEPS_MAX: u64 = 20_000_000;
 
 /// Most steps that are spent on listing failures, each of which costs memory; beyond it only the verdict is returned.
-pub const LISTING_STEPS_MAX: u64 = 200_000;
+pub(crate) const LISTING_STEPS_MAX: u64 = 200_000;
 
 /// Most bytes of values that the listed failures may keep copies of; beyond it only the verdict is returned.
-pub const LISTING_BYTES_MAX: u64 = 32 << 20;
+pub(crate) const LISTING_BYTES_MAX: u64 = 32 << 20;
 
 /// Most warnings of one schema. A person fixes the first few and tries again.
-pub const WARNINGS_LISTED_MAX: usize = 16;
+pub(crate) const WARNINGS_LISTED_MAX: usize = 16;
 
 /// Subschemas one inside the other, over all levels of an instance, that the caller's stack is trusted with.
 /// One takes about 1 KiB in a debug build, and a coroutine of the runtime has 1 MiB to spare.
@@ -137,7 +137,7 @@ pub struct SchemaWarning {
 pub enum CheckError {
     /// It does not match; in the schema's order.
     Invalid(Vec<Failure>),
-    /// The check would take more than [`CHECK_STEPS_MAX`] steps, and was not made.
+    /// The check would take more than `CHECK_STEPS_MAX` steps, and was not made.
     TooCostly,
 }
 

@@ -9,21 +9,21 @@ use regex_automata::nfa::thompson::{Config, NFA, WhichCaptures};
 use regex_syntax::ast::ErrorKind;
 
 /// Longest pattern, in bytes. Reading one takes time with its length; people write some dozens.
-pub const PATTERN_TEXT_BYTES_MAX: usize = 8 << 10;
+pub(crate) const PATTERN_TEXT_BYTES_MAX: usize = 8 << 10;
 
 /// Most control escapes (`\cA`) of one pattern: the translation reads the pattern again for each.
 const CONTROL_ESCAPES_MAX: usize = 16;
 
 /// Largest automaton of one pattern of a client.
 /// `^\p{L}{1,20}$` takes two thirds of it; what repeats large classes more often belongs in `maxLength`.
-pub const CLIENT_PATTERN_BYTES_MAX: usize = 1 << 20;
+pub(crate) const CLIENT_PATTERN_BYTES_MAX: usize = 1 << 20;
 
 /// Largest automaton of one pattern of the operator, whose schemas are not charged.
-pub const PATTERN_BYTES_MAX: usize = 10 << 20;
+pub(crate) const PATTERN_BYTES_MAX: usize = 10 << 20;
 
 /// Most backtracking steps of one pattern on one string, where the operator uses look-around.
 /// Each may look through the whole text, which is why the text counts twice (`PatternCost::is_backtracking`).
-pub const PATTERN_BACKTRACKS_MAX: usize = 50_000;
+pub(crate) const PATTERN_BACKTRACKS_MAX: usize = 50_000;
 
 /// Cache of states that the engine fills while it matches.
 pub(super) const STATE_CACHE_BYTES_MAX: usize = 128 << 10;

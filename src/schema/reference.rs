@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 /// The value that `#` or `#/$defs/Order` means in the resource `root`; `None` for anchors and URIs.
-pub fn resolve<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
+pub(crate) fn resolve<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
     root.pointer(&percent_decoded(reference.strip_prefix('#')?)?)
 }
 

@@ -30,6 +30,8 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use crate::session::boundary::SessionInfo;
+pub use crate::sessions::Listed;
 pub use crate::transport::Timeouts;
 pub use builder::ServerBuilder;
 pub use gate::{Gate, GateError};
@@ -40,6 +42,7 @@ pub use tls::{Tls, TlsError};
 
 use crate::binding::Principal;
 use crate::budget::ServerBudget;
+use crate::catalog::Catalog;
 use crate::observe;
 use crate::sessions::Directory;
 use crate::transport::{self, PairEnd, Transport, pair};
@@ -171,8 +174,23 @@ impl Server {
         &self.state.services
     }
 
-    /// The sessions of this server.
-    pub fn directory(&self) -> &Arc<Directory> {
-        &self.state.directory
+    /// The bindings that new evals see.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.state.directory.handlers().catalog()
+    }
+
+    /// How many sessions there are.
+    pub fn session_count(&self) -> usize {
+        self.state.directory.len()
+    }
+
+    /// Up to `most` sessions with their state.
+    pub async fn sessions(&self, most: usize) -> Vec<Listed> {
+        self.state.directory.list(most).await
+    }
+
+    /// Takes no new sessions from now on; those that exist go on until [`stop`](Self::stop).
+    pub fn drain(&self) {
+        self.state.directory.drain();
     }
 }

@@ -12,6 +12,7 @@ use crate::binding::{Policy, Roles};
 use crate::limits::{SettingCheck, SettingsError, machine};
 use crate::observe::audit::Audit;
 use crate::quota::Quotas;
+pub use crate::sessions::SessionSettings;
 
 /// `[auth]`: who may connect. Without any token every client may, but only from this machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

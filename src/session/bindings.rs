@@ -85,7 +85,7 @@ impl Session {
     }
 
     /// The number of a binding of the server that scripts see under that name; the client's bindings come first.
-    pub fn server_binding(&self, name: &str) -> Option<u32> {
+    pub(crate) fn server_binding(&self, name: &str) -> Option<u32> {
         match self.client_bindings().names().contains(name) {
             true => None,
             false => self.state.catalog.number_of(name),
@@ -101,13 +101,13 @@ impl Session {
     }
 
     /// Whether a binding has that name, or a namespace that begins with it.
-    pub fn is_binding(&self, name: &str) -> bool {
+    pub(crate) fn is_binding(&self, name: &str) -> bool {
         self.state.catalog.names().has_name_or_prefix(name)
             || self.client_bindings().names().has_name_or_prefix(name)
     }
 
     /// The names of all bindings that scripts see: the server's that no name of the client hides, then the client's.
-    pub fn visible_names(&self) -> Vec<String> {
+    pub(crate) fn visible_names(&self) -> Vec<String> {
         let client = self.client_bindings();
         let is_visible = |name: &&str| client.names().conflict(name).is_none();
         let server = self.state.catalog.iter().map(|entry| entry.name()).filter(is_visible);

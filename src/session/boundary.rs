@@ -21,7 +21,7 @@ use crate::rpc::ErrorObject;
 
 /// From the host to a session.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum ToSession {
+pub(crate) enum ToSession {
     /// A connection takes the session, from another one if need be. Answered by [`FromSession::Attached`].
     Attach {
         /// Higher than that of any connection before it.
@@ -77,7 +77,7 @@ pub enum ToSession {
 
 /// What the quotas of the principal said when the host passed a message on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Admission {
+pub(crate) struct Admission {
     /// CPU time is used up.
     pub cpu: Option<QuotaExceeded>,
     /// Too many evals of the principal wait: refused if this one would have to wait too.
@@ -88,7 +88,7 @@ pub struct Admission {
 
 /// What a handler invokes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum InvokeTarget {
+pub(crate) enum InvokeTarget {
     /// A binding of the server or of the client, by its name.
     Binding(String),
     /// A function.
@@ -97,7 +97,7 @@ pub enum InvokeTarget {
 
 /// From a session to its host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum FromSession {
+pub(crate) enum FromSession {
     /// The connection holds the session.
     Attached {
         connection: u64,
@@ -134,7 +134,7 @@ pub enum FromSession {
 
 /// A call of a server binding or of a handler's function.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct HandlerCall {
+pub(crate) struct HandlerCall {
     /// Names the call in its answer.
     pub number: u64,
     /// What is called.
@@ -153,7 +153,7 @@ pub struct HandlerCall {
 
 /// What a handler call reaches.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum HandlerTarget {
+pub(crate) enum HandlerTarget {
     /// The server's binding of that number.
     Binding(u32),
     /// The handler's function of that number.
@@ -165,7 +165,7 @@ pub enum HandlerTarget {
 
 /// What a handler is called with.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum HandlerInput {
+pub(crate) enum HandlerInput {
     /// By the script, or by a handler on its behalf. A function gets a list.
     Value {
         value: Value,
@@ -183,7 +183,7 @@ pub enum HandlerInput {
 
 /// What a session counts; the host adds it up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Observation {
+pub(crate) enum Observation {
     /// An eval ended.
     EvalFinished {
         number: u64,

@@ -48,7 +48,7 @@ fn is_control(name: &str) -> bool {
 }
 
 /// The declarations that every handshake lists.
-pub fn declarations() -> Vec<Declaration> {
+pub(crate) fn declarations() -> Vec<Declaration> {
     CONTROLS
         .iter()
         .map(|(name, description, input)| Declaration {

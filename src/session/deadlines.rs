@@ -10,7 +10,7 @@ const QUOTA_WAIT_MAX: Duration = Duration::from_secs(3_600);
 
 impl Session {
     /// The next time at which something has to be done.
-    pub fn wake_at(&mut self, now: Time) -> Option<Time> {
+    pub(crate) fn wake_at(&mut self, now: Time) -> Option<Time> {
         self.now = now;
         let background = self.background_wait();
         let is_running = self.state.evals.running.is_some();
@@ -87,7 +87,7 @@ impl Session {
     }
 
     /// Counts the time of a check of values outside of any turn, as time of the script that they are for.
-    pub fn charge_check(&mut self, charged_to: Option<ChargedTo>, used: Duration) {
+    pub(crate) fn charge_check(&mut self, charged_to: Option<ChargedTo>, used: Duration) {
         self.charge_cpu(used);
         match charged_to.map(|charged_to| self.current_payer(charged_to)) {
             Some(ChargedTo::Eval(_)) => {

@@ -132,7 +132,7 @@ impl Session {
     }
 
     /// The JSON-RPC id of the running eval.
-    pub fn eval_id(&self) -> Option<Value> {
+    pub(crate) fn eval_id(&self) -> Option<Value> {
         let running = self.state.evals.running.as_ref()?;
         serde_json::to_value(&running.requesters.last()?.id).ok()
     }
@@ -291,7 +291,7 @@ impl Session {
     }
 
     /// Whether an eval waits for a promise that nothing can settle; such an eval is ended.
-    pub fn end_deadlocked_eval(&mut self) -> bool {
+    pub(crate) fn end_deadlocked_eval(&mut self) -> bool {
         let state = &self.state;
         let is_stuck = state.evals.running.is_some()
             && !self.context.has_jobs

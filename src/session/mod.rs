@@ -10,7 +10,7 @@
 
 mod attach;
 mod bindings;
-pub mod boundary;
+pub(crate) mod boundary;
 mod client_call;
 mod control;
 mod deadlines;
@@ -27,7 +27,7 @@ mod script;
 mod simulation;
 mod state;
 mod stop;
-pub mod tables;
+pub(crate) mod tables;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -44,27 +44,27 @@ use crate::limits::Limits;
 use crate::protocol::boundary::{Closing, SessionCommand, SessionEvent};
 use crate::rpc::ErrorObject;
 use boundary::{FromSession, Observation, SessionInfo, ToSession};
-pub use control::declarations as control_declarations;
-pub use positions::Positions;
-pub use roles::{ChargedTo, RefHolder, Requester, Stop, ValueSource};
-pub use state::{ClientConnection, SessionState};
-pub use tables::{Callable, InvokedBy};
-pub use time::Time;
-pub use turn::BeginTurn;
-pub use work::{
+pub(crate) use control::declarations as control_declarations;
+pub(crate) use positions::Positions;
+pub(crate) use roles::{ChargedTo, RefHolder, Requester, Stop, ValueSource};
+pub(crate) use state::{ClientConnection, SessionState};
+pub(crate) use tables::{Callable, InvokedBy};
+pub(crate) use time::Time;
+pub(crate) use turn::BeginTurn;
+pub(crate) use work::{
     Arguments, AwaitedPromise, CallValue, ContextFacts, Encoded, Settled, Settlement, Turn, TurnReport, Work,
 };
 
 /// The answer to a request of the client: its `result`, ready to be written, or the error.
-pub type Answer = Result<Box<RawValue>, ErrorObject>;
+pub(crate) type Answer = Result<Box<RawValue>, ErrorObject>;
 
 /// A JavaScript value that is held from outside between turns, by its number in a table of its context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct RootId(pub u32);
+pub(crate) struct RootId(pub u32);
 
 /// A call to the client that the script made, and that leaves the session when the turn is over or suspended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct PendingCall {
+pub(crate) struct PendingCall {
     /// The number of the script's call.
     pub call: u64,
     /// Who pays for it.
@@ -77,7 +77,7 @@ pub struct PendingCall {
 
 /// What a call to the client reaches.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum PendingTarget {
+pub(crate) enum PendingTarget {
     /// A binding of the client.
     Binding(String, crate::protocol::methods::Payload),
     /// A function of the client.
@@ -86,7 +86,7 @@ pub enum PendingTarget {
 
 /// What a call of the script reaches.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CallTarget {
+pub(crate) enum CallTarget {
     /// The binding of the server with that number.
     Server(u32),
     /// A binding of the client.
@@ -98,7 +98,7 @@ pub enum CallTarget {
 /// What the driver is to do.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant)] // Nearly all of them are messages; a box for each would cost more.
-pub enum Effect {
+pub(crate) enum Effect {
     /// Send this to the host.
     Send(FromSession),
     /// Ask the running turn to end.
@@ -111,7 +111,7 @@ pub enum Effect {
 
 /// What happens to a session.
 #[derive(Debug)]
-pub enum Input {
+pub(crate) enum Input {
     /// The host sent something.
     Message(ToSession),
     /// The running turn is suspended: what it asked for is sent.
@@ -130,7 +130,7 @@ pub enum Input {
 
 /// A session at work. See the module.
 #[derive(Debug)]
-pub struct Session {
+pub(crate) struct Session {
     /// Everything that it is beside its heap.
     pub state: SessionState,
     limits: Arc<Limits>,
@@ -143,7 +143,7 @@ pub struct Session {
 
 impl Session {
     /// Continues a session from its state.
-    pub fn new(state: SessionState, limits: Arc<Limits>) -> Self {
+    pub(crate) fn new(state: SessionState, limits: Arc<Limits>) -> Self {
         Self {
             state,
             limits,
@@ -154,13 +154,8 @@ impl Session {
         }
     }
 
-    /// The limits that it holds itself to.
-    pub fn limits(&self) -> &Arc<Limits> {
-        &self.limits
-    }
-
     /// Applies an input; the effects are [taken](Self::take_effects) afterwards.
-    pub fn apply(&mut self, input: Input, now: Time) {
+    pub(crate) fn apply(&mut self, input: Input, now: Time) {
         self.now = now;
         match input {
             Input::Message(message) => self.accept(message),
@@ -174,28 +169,29 @@ impl Session {
     }
 
     /// What is to be done, in order.
-    pub fn take_effects(&mut self) -> Vec<Effect> {
+    pub(crate) fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }
 
     /// Whether there is anything to be done.
-    pub fn has_effects(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn has_effects(&self) -> bool {
         !self.effects.is_empty()
     }
 
     /// Says how the context stands.
-    pub fn set_context(&mut self, facts: ContextFacts) {
+    pub(crate) fn set_context(&mut self, facts: ContextFacts) {
         self.context = facts;
     }
 
     /// Whether it is to end.
-    pub fn is_ending(&self) -> bool {
+    pub(crate) fn is_ending(&self) -> bool {
         self.state.ending.is_some()
     }
 
     /// For whom values were checked against schemas since this was last asked: the driver measures the time that it took
     /// and [charges](Self::charge_check) it.
-    pub fn take_checked(&mut self) -> Option<Option<ChargedTo>> {
+    pub(crate) fn take_checked(&mut self) -> Option<Option<ChargedTo>> {
         self.checked_for.take()
     }
 
@@ -301,7 +297,7 @@ impl Session {
     }
 
     /// Answers every request, then says that the session has ended. Only with an empty JavaScript stack.
-    pub fn finish(&mut self, now: Time) {
+    pub(crate) fn finish(&mut self, now: Time) {
         self.now = now;
         let closing = *self.state.ending.get_or_insert(Closing::Fault);
         // A server that stops cancels what runs; a client that closes its session knows what it does.
@@ -318,7 +314,7 @@ impl Session {
     }
 
     /// What it does and uses.
-    pub fn info(&self) -> SessionInfo {
+    pub(crate) fn info(&self) -> SessionInfo {
         let state = &self.state;
         SessionInfo {
             running: state.evals.running.is_some(),

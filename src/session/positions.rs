@@ -13,7 +13,7 @@ const POSITION_ANCHORS_MAX: usize = 1 << 16;
 
 /// Maps generated positions back; the default maps each to itself.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Positions {
+pub(crate) struct Positions {
     anchors: Option<Arc<[Anchor]>>,
     /// Lines of the code as sent; what was put behind them is ours.
     lines: u32,

@@ -14,7 +14,7 @@ use crate::rpc::{Id, Kind};
 
 /// For whom JavaScript runs, so that each pays for its own calls and has its own console lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum ChargedTo {
+pub(crate) enum ChargedTo {
     /// The eval of that number.
     Eval(u64),
     /// A call into a function of the script.
@@ -25,7 +25,7 @@ pub enum ChargedTo {
 
 /// Who holds a function of the script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum RefHolder {
+pub(crate) enum RefHolder {
     /// The client, until its connection ends.
     Client,
     /// A handler of a server binding.
@@ -34,7 +34,7 @@ pub enum RefHolder {
 
 /// Whose references are meant by `$fn` in a value that comes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ValueSource {
+pub(crate) enum ValueSource {
     /// The client of that connection, which may be gone when the value is built.
     Client(u64),
     /// A handler, which names functions as the session does.
@@ -43,7 +43,7 @@ pub enum ValueSource {
 
 /// A request of a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Requester {
+pub(crate) struct Requester {
     /// The number of the connection.
     pub connection: u64,
     /// The request's own id.
@@ -54,7 +54,7 @@ pub struct Requester {
 
 /// Why a script is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Stop {
+pub(crate) enum Stop {
     /// Its CPU time is used up.
     Cpu,
     /// Its time by the clock is used up.
@@ -71,7 +71,7 @@ pub enum Stop {
 
 impl Stop {
     /// The kind of the error that the client gets.
-    pub fn kind(self) -> Kind {
+    pub(crate) fn kind(self) -> Kind {
         match self {
             Self::Cpu | Self::Wall | Self::Quota => Kind::Timeout,
             Self::Memory => Kind::MemoryLimit,

@@ -16,7 +16,7 @@ impl Session {
     }
 
     /// Counts a call of the script and numbers it.
-    pub fn open_script_call(&mut self, payload_bytes: usize) -> Result<u64, ErrorObject> {
+    pub(crate) fn open_script_call(&mut self, payload_bytes: usize) -> Result<u64, ErrorObject> {
         let charged_to = self.payer();
         if charged_to == ChargedTo::Background && !self.limits.floating_calls {
             return Err(ErrorObject::new(Kind::Cancelled, "the eval that made this call is over"));
@@ -37,25 +37,25 @@ impl Session {
     }
 
     /// The error for a call for which those that wait for their answer leave no room.
-    pub fn too_many_bytes(&self) -> ErrorObject {
+    pub(crate) fn too_many_bytes(&self) -> ErrorObject {
         let message = format!("the calls in flight hold more than {} bytes", self.limits.calls_bytes_max);
         ErrorObject::new(Kind::TooManyCalls, message)
     }
 
     /// Whether the script may call something now.
-    pub fn check_call_depth(&self) -> Result<(), ErrorObject> {
+    pub(crate) fn check_call_depth(&self) -> Result<(), ErrorObject> {
         self.check_invoke_depth(self.state.depth + 1)
     }
 
     /// A call to the client, which leaves the session when the turn is over or suspended.
-    pub fn call_client_later(&mut self, call: u64, target: PendingTarget) {
+    pub(crate) fn call_client_later(&mut self, call: u64, target: PendingTarget) {
         let (charged_to, depth) = (self.payer(), self.state.depth + 1);
         self.state.pending.push(PendingCall { call, charged_to, target, depth });
     }
 
     /// A handler's work for a call of the script. If it is not answered inside the turn, it is
     /// [awaited](Self::await_handler).
-    pub fn make_handler_call(
+    pub(crate) fn make_handler_call(
         &mut self,
         call: u64,
         target: HandlerTarget,
@@ -77,18 +77,18 @@ impl Session {
     }
 
     /// The answer of a handler comes as a message.
-    pub fn await_handler(&mut self, number: u64, call: u64) {
+    pub(crate) fn await_handler(&mut self, number: u64, call: u64) {
         let charged_to = self.payer();
         self.state.handler_calls.insert(number, HandlerWork::ScriptCall { call, charged_to });
     }
 
     /// The script does not hold a function of the outside any more.
-    pub fn drop_import(&mut self, function: FnRef) {
+    pub(crate) fn drop_import(&mut self, function: FnRef) {
         self.state.dropped_imports.push(function);
     }
 
     /// The binding that functions go to may declare what they are to take and return.
-    pub fn note_function_schemas(&mut self, target: &CallTarget, input: &Value) {
+    pub(crate) fn note_function_schemas(&mut self, target: &CallTarget, input: &Value) {
         let (entry, holder) = match target {
             CallTarget::Server(number) => (self.state.catalog.at(*number), RefHolder::Handler),
             CallTarget::Client(name) => {

@@ -21,7 +21,7 @@ use crate::rpc::ErrorObject;
 
 /// The connection that holds a session.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct ClientConnection {
+pub(crate) struct ClientConnection {
     /// Higher than that of any connection before it.
     pub number: u64,
     /// What its client declares.
@@ -36,14 +36,19 @@ pub struct ClientConnection {
 
 impl ClientConnection {
     /// A connection that begins.
-    pub fn new(number: u64, bindings: Arc<Catalog>, listed: Arc<Catalog>, schema_bytes: usize) -> Self {
+    pub(crate) fn new(
+        number: u64,
+        bindings: Arc<Catalog>,
+        listed: Arc<Catalog>,
+        schema_bytes: usize,
+    ) -> Self {
         Self { number, bindings, listed, is_announcing: false, schema_bytes }
     }
 }
 
 /// See the module.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct SessionState {
+pub(crate) struct SessionState {
     /// The session's id.
     pub id: String,
     /// The name of the principal that owns it.
@@ -117,7 +122,7 @@ pub struct SessionState {
 
 /// What is being done about a memory limit, or for a reset.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub enum Recovery {
+pub(crate) enum Recovery {
     /// Nothing.
     #[default]
     Idle,
@@ -139,7 +144,7 @@ impl Recovery {
 
 /// An eval that ran into a memory limit and is answered when it is known what became of the context.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct StoppedEval {
+pub(crate) struct StoppedEval {
     /// The eval.
     pub eval: RunningEval,
     /// Its error.
@@ -148,7 +153,13 @@ pub struct StoppedEval {
 
 impl SessionState {
     /// A fresh session.
-    pub fn new(id: String, principal: String, catalog: Arc<Catalog>, limits: &Limits, now: Time) -> Self {
+    pub(crate) fn new(
+        id: String,
+        principal: String,
+        catalog: Arc<Catalog>,
+        limits: &Limits,
+        now: Time,
+    ) -> Self {
         let background = Duration::from_millis(limits.background_cpu_ms_per_minute);
         Self {
             id,
@@ -190,7 +201,7 @@ impl SessionState {
     }
 
     /// The number of the connection that holds it.
-    pub fn connection(&self) -> Option<u64> {
+    pub(crate) fn connection(&self) -> Option<u64> {
         self.client.as_ref().map(|client| client.number)
     }
 

@@ -106,7 +106,7 @@ impl Session {
     }
 
     /// Fails an eval or invocation whose turn could not begin.
-    pub fn fail_turn(&mut self, message: &str) {
+    pub(crate) fn fail_turn(&mut self, message: &str) {
         let Some(charged_to) = self.state.in_turn.take() else { return };
         let error = ErrorObject::new(Kind::Busy, message);
         self.discharge_turn();

@@ -10,21 +10,21 @@ use serde::{Deserialize, Serialize};
 
 /// See the module.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Time(Duration);
+pub(crate) struct Time(Duration);
 
 impl Time {
     /// The moment that long after the session began.
-    pub const fn after_start(elapsed: Duration) -> Self {
+    pub(crate) const fn after_start(elapsed: Duration) -> Self {
         Self(elapsed)
     }
 
     /// How long after the session began.
-    pub const fn since_start(self) -> Duration {
+    pub(crate) const fn since_start(self) -> Duration {
         self.0
     }
 
     /// The time from `earlier` to here, zero if `earlier` is later.
-    pub fn saturating_since(self, earlier: Self) -> Duration {
+    pub(crate) fn saturating_since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
 }

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use super::state::Recovery;
-use super::{ChargedTo, Effect, RootId, Session, Stop, Time, Turn, TurnReport, Work};
+use super::{ChargedTo, Effect, RootId, Session, Time, Turn, TurnReport, Work};
 
 /// What a background turn gets of a budget that is nearly used up, so that it can get anywhere.
 const BACKGROUND_TURN_MIN: Duration = Duration::from_millis(5);
 
 /// A turn that begins, with the CPU time that was used before it and the most that may be used.
 #[derive(Debug)]
-pub struct BeginTurn {
+pub(crate) struct BeginTurn {
     /// What it does.
     pub turn: Turn,
     /// CPU time used before.
@@ -22,7 +22,7 @@ pub struct BeginTurn {
 impl Session {
     /// What to run next with an empty JavaScript stack. The caller runs it and applies its
     /// [report](super::Input::TurnEnded).
-    pub fn next_turn(&mut self, now: Time) -> Option<BeginTurn> {
+    pub(crate) fn next_turn(&mut self, now: Time) -> Option<BeginTurn> {
         self.now = now;
         let Turn { charged_to, depth, mut work } = self.choose_turn()?;
         let charged_to = self.current_payer(charged_to);
@@ -37,7 +37,7 @@ impl Session {
     }
 
     /// Whether a turn would begin now.
-    pub fn has_turn_due(&self, now: Time) -> bool {
+    pub(crate) fn has_turn_due(&self, now: Time) -> bool {
         let state = &self.state;
         !state.ready.is_empty()
             || !matches!(state.recovery, Recovery::Idle)
@@ -215,10 +215,5 @@ impl Session {
         if !roots.is_empty() {
             self.effects.push(Effect::FreeRoots(roots));
         }
-    }
-
-    /// Whether the running turn was asked to end because the session ends.
-    pub fn is_stopping(&self) -> Option<Stop> {
-        self.state.ending.map(|_| Stop::Closed)
     }
 }

@@ -14,7 +14,7 @@ use crate::rpc::ErrorObject;
 
 /// Something that waits for an empty JavaScript stack.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Turn {
+pub(crate) struct Turn {
     /// Who pays for it.
     pub charged_to: ChargedTo,
     /// How many invokes it is inside of.
@@ -25,7 +25,7 @@ pub struct Turn {
 
 /// What a turn begins with.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum Work {
+pub(crate) enum Work {
     /// Run the code of an eval.
     Eval(Arc<EvalSource>),
     /// Call a function of the script.
@@ -53,7 +53,7 @@ pub enum Work {
 
 /// The answer to a call that the script waits for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Settlement {
+pub(crate) struct Settlement {
     /// The number of the script's call.
     pub call: u64,
     /// The answer.
@@ -66,7 +66,7 @@ pub struct Settlement {
 
 /// What a call returned.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum CallValue {
+pub(crate) enum CallValue {
     /// From a handler.
     Tree(Value),
     /// From the client, as it was sent: it becomes a value of the script without a tree in between.
@@ -75,7 +75,7 @@ pub enum CallValue {
 
 /// What a function of the script is called with.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum Arguments {
+pub(crate) enum Arguments {
     /// By a handler.
     Trees(Vec<Value>),
     /// By the client, as it was sent.
@@ -84,7 +84,7 @@ pub enum Arguments {
 
 /// A promise that is awaited for an eval or an invocation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct AwaitedPromise {
+pub(crate) struct AwaitedPromise {
     /// For whom it is awaited.
     pub charged_to: ChargedTo,
     /// The promise.
@@ -99,7 +99,7 @@ pub struct AwaitedPromise {
 
 /// How an eval or an invocation ended by itself.
 #[derive(Debug)]
-pub struct Settled {
+pub(crate) struct Settled {
     /// Which.
     pub charged_to: ChargedTo,
     /// Its value or its error.
@@ -111,7 +111,7 @@ pub struct Settled {
 /// A value of the script on its way out.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
-pub enum Encoded {
+pub(crate) enum Encoded {
     /// For a handler.
     Tree(Value),
     /// For the client: ready to be written.
@@ -120,7 +120,7 @@ pub enum Encoded {
 
 impl Encoded {
     /// As a tree.
-    pub fn into_tree(self) -> Result<Value, serde_json::Error> {
+    pub(crate) fn into_tree(self) -> Result<Value, serde_json::Error> {
         match self {
             Self::Tree(value) => Ok(value),
             Self::Text(text) => serde_json::from_str(text.get()),
@@ -130,7 +130,7 @@ impl Encoded {
 
 /// What a turn brought.
 #[derive(Debug, Default)]
-pub struct TurnReport {
+pub(crate) struct TurnReport {
     /// What ended in it.
     pub settled: Vec<Settled>,
     /// Why the script was stopped, if it was.
@@ -143,7 +143,7 @@ pub struct TurnReport {
 
 /// What the machine has to know of the context, as it is now.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct ContextFacts {
+pub(crate) struct ContextFacts {
     /// Whether promise jobs are left over.
     pub has_jobs: bool,
     /// Bytes of the JavaScript heap in use.

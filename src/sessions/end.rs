@@ -77,7 +77,7 @@ impl Directory {
     }
 
     /// Ends the sessions whose clients have not come back in time, and forgets those that have ended by themselves.
-    pub async fn expire(&self) {
+    pub(crate) async fn expire(&self) {
         let mut gone = std::mem::take(&mut *self.stale_records.lock());
         gone.extend(self.live.remove_ended().into_iter().map(|(id, _)| id));
         self.remove_records(gone).await;
@@ -100,7 +100,7 @@ impl Directory {
     }
 
     /// Ends all sessions.
-    pub async fn end_all(&self) {
+    pub(crate) async fn end_all(&self) {
         let (ids, all): (Vec<_>, Vec<_>) = self.live.remove_all().into_iter().unzip();
         // Concurrently: a session on a stuck shard may have a full inbox, and the others must not wait for it.
         let end = join_all(all.iter().map(|session| session.link.send(ToSession::End(Closing::GoingAway))));

@@ -29,7 +29,7 @@ pub(crate) enum ListScope {
 
 impl Directory {
     /// Up to `most` sessions with their state.
-    pub async fn list(&self, most: usize) -> Vec<Listed> {
+    pub(crate) async fn list(&self, most: usize) -> Vec<Listed> {
         self.list_of(None, most).await
     }
 

@@ -54,7 +54,7 @@ use table::{MemoryTable, SessionTable};
 const THIS_NODE: &str = "local";
 
 /// All sessions of a server. See the module.
-pub struct Directory {
+pub(crate) struct Directory {
     handlers: Arc<Handlers>,
     limits: Arc<Limits>,
     settings: SessionSettings,
@@ -80,7 +80,7 @@ pub struct Directory {
 
 impl Directory {
     /// An empty directory of a server with these bindings.
-    pub fn new(
+    pub(crate) fn new(
         handlers: Arc<Handlers>,
         limits: Arc<Limits>,
         settings: SessionSettings,
@@ -113,38 +113,33 @@ impl Directory {
     }
 
     /// The limits of its sessions.
-    pub fn limits(&self) -> &Arc<Limits> {
+    pub(crate) fn limits(&self) -> &Arc<Limits> {
         &self.limits
     }
 
     /// The bindings that its sessions are offered.
-    pub fn handlers(&self) -> &Arc<Handlers> {
+    pub(crate) fn handlers(&self) -> &Arc<Handlers> {
         &self.handlers
     }
 
     /// No new sessions from here on.
-    pub fn drain(&self) {
+    pub(crate) fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
     }
 
     /// Whether new sessions are refused.
-    pub fn is_draining(&self) -> bool {
+    pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
     }
 
     /// How many sessions run here.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.live.len()
     }
 
     /// The most there were at one time since this was last asked.
     pub(crate) fn take_most(&self) -> usize {
         self.live.take_most()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 

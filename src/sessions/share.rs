@@ -14,7 +14,7 @@ const DECLARED_UNCOUNTED_BYTES_MAX: usize = 256 << 10;
 impl Directory {
     /// Divides what there is one of among that many principals.
     #[must_use]
-    pub fn shared_by(mut self, principals: usize) -> Self {
+    pub(crate) fn shared_by(mut self, principals: usize) -> Self {
         let detached_max = self.settings.detached_max;
         // Each may keep one, however many they are, unless none are to be kept.
         self.detached_share = (detached_max / principals.max(1)).max(detached_max.min(1));
@@ -22,7 +22,7 @@ impl Directory {
     }
 
     /// The memory of its sessions.
-    pub fn memory(&self) -> &MemoryTotal {
+    pub(crate) fn memory(&self) -> &MemoryTotal {
         &self.memory
     }
 

@@ -19,7 +19,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::{Frame, Frames, Outgoing, TransportError, close_code};
 
-pub use conversation::{Conversation, Disconnect, InputEnd, Outbox};
+pub(crate) use conversation::{Conversation, Disconnect, InputEnd, Outbox};
 use frame_io::{CLOSE_WAIT_MAX, FrameIo, IoEvent, WriteError};
 pub use idle::Timeouts;
 use idle::{IdleAction, IdleClock};
@@ -35,11 +35,11 @@ const OUTPUT_PER_ROUND_BYTES_MAX: usize = 64 << 10;
 
 /// How long a peer may leave its socket full before the connection is closed.
 /// A healthy peer reads immediately; a minute of waiting would be a minute of memory.
-pub const WRITE_STALL_MAX: Duration = Duration::from_secs(15);
+pub(crate) const WRITE_STALL_MAX: Duration = Duration::from_secs(15);
 
 /// How a driver treats its transport.
 #[derive(Debug, Clone, Copy)]
-pub struct DriverSettings {
+pub(crate) struct DriverSettings {
     /// When a silent peer is pinged and given up.
     pub timeouts: Timeouts,
     /// How long the peer may read nothing before it is given up; `None` for a peer that is waited for.
@@ -50,7 +50,7 @@ pub struct DriverSettings {
 }
 
 /// A transport and what the driver knows of it.
-pub struct Driver<T> {
+pub(crate) struct Driver<T> {
     io: FrameIo<T>,
     out: Outbox,
     idle: IdleClock,
@@ -77,7 +77,7 @@ type Stop = Option<Pin<Box<WaitForCancellationFutureOwned>>>;
 
 impl<T: Frames> Driver<T> {
     /// A driver for a transport that is connected.
-    pub fn new(transport: T, settings: DriverSettings) -> Self {
+    pub(crate) fn new(transport: T, settings: DriverSettings) -> Self {
         Self {
             io: FrameIo::new(transport, settings.frames_queued_max),
             out: Outbox::default(),
@@ -91,7 +91,7 @@ impl<T: Frames> Driver<T> {
     }
 
     /// Serves a conversation from its opening to its end, with the close frame.
-    pub async fn serve<C: Conversation>(
+    pub(crate) async fn serve<C: Conversation>(
         mut self,
         conversation: &mut C,
         stop: &CancellationToken,
@@ -104,7 +104,7 @@ impl<T: Frames> Driver<T> {
 
     /// Runs a conversation until the connection is to end; `None` when the conversation is done with it, which may then
     /// be served further by another one. What was sent is delivered, but for the `None`; the close frame is not sent.
-    pub async fn run<C: Conversation>(
+    pub(crate) async fn run<C: Conversation>(
         &mut self,
         conversation: &mut C,
         stop: &CancellationToken,
@@ -131,14 +131,14 @@ impl<T: Frames> Driver<T> {
     }
 
     /// Writes what was sent, as long as the peer reads.
-    pub async fn flush(&mut self) {
+    pub(crate) async fn flush(&mut self) {
         self.queue_output();
         // A peer that does not read it is gone all the same.
         let _ = self.io.flush(self.write_stall_max).await;
     }
 
     /// Closes the connection as [`Self::run`] returned.
-    pub async fn close(&mut self, disconnect: &Disconnect) {
+    pub(crate) async fn close(&mut self, disconnect: &Disconnect) {
         match disconnect {
             Disconnect::Close { code, reason } => self.io.close(*code, reason.clone()).await,
             Disconnect::GiveUp { reason } => self.io.close(close_code::NORMAL, reason.clone()).await,
@@ -147,7 +147,7 @@ impl<T: Frames> Driver<T> {
     }
 
     /// Why reading or writing failed, if it did.
-    pub fn failure(&self) -> Option<String> {
+    pub(crate) fn failure(&self) -> Option<String> {
         self.read_failure.clone().or_else(|| self.io.failure().map(ToString::to_string))
     }
 

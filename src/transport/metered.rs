@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::budget::{ConnectionBudget, ReserveError};
 
 /// Holds the reader back in the middle of a large message until the server has room for it.
-pub struct Metered<S> {
+pub(crate) struct Metered<S> {
     inner: S,
     budget: Arc<ConnectionBudget>,
     /// Set while it waits for room.
@@ -19,7 +19,7 @@ pub struct Metered<S> {
 
 impl<S> Metered<S> {
     /// Counts what is read from `inner`.
-    pub fn new(inner: S, budget: Arc<ConnectionBudget>) -> Self {
+    pub(crate) fn new(inner: S, budget: Arc<ConnectionBudget>) -> Self {
         Self { inner, budget, freed: None }
     }
 

@@ -17,12 +17,13 @@ use std::io;
 use futures_util::{Sink, Stream};
 use tokio_tungstenite::tungstenite::Bytes;
 
-pub use driver::{
-    Conversation, Disconnect, Driver, DriverSettings, InputEnd, Outbox, Timeouts, WRITE_STALL_MAX,
+pub use driver::Timeouts;
+pub(crate) use driver::{
+    Conversation, Disconnect, Driver, DriverSettings, InputEnd, Outbox, WRITE_STALL_MAX,
 };
-pub use metered::Metered;
+pub(crate) use metered::Metered;
 pub use pair::{PairEnd, pair};
-pub use stdio::{ChildOutput, Lines, spawn, stdio};
+pub(crate) use stdio::{Lines, spawn, stdio};
 pub use text::Text;
 pub use websocket::{Dial, MessageSizes, SUBPROTOCOL, WebSocket, WebSocketClient, config, dial};
 

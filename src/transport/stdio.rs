@@ -19,7 +19,7 @@ use super::{Frame, Outgoing, TransportError};
 const OUTPUT_BUFFERED_BYTES_MAX: usize = 64 << 10;
 
 /// A transport of lines.
-pub struct Lines<R, W> {
+pub(crate) struct Lines<R, W> {
     reader: BufReader<R>,
     /// Gone once closed: a pipe to a child ends only when it is dropped.
     writer: Option<W>,
@@ -33,12 +33,15 @@ pub struct Lines<R, W> {
 }
 
 /// Lines over this process's own stdin and stdout.
-pub fn stdio(line_bytes_max: usize) -> Lines<Stdin, Stdout> {
+pub(crate) fn stdio(line_bytes_max: usize) -> Lines<Stdin, Stdout> {
     Lines::new(tokio::io::stdin(), tokio::io::stdout(), line_bytes_max)
 }
 
 /// Starts `command` and exchanges lines with it. Its stderr stays ours; it is killed when the transport is dropped.
-pub fn spawn(mut command: Command, line_bytes_max: usize) -> io::Result<Lines<ChildOutput, ChildStdin>> {
+pub(crate) fn spawn(
+    mut command: Command,
+    line_bytes_max: usize,
+) -> io::Result<Lines<ChildOutput, ChildStdin>> {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
     let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(io::Error::other("the child has no pipes"));
@@ -47,7 +50,7 @@ pub fn spawn(mut command: Command, line_bytes_max: usize) -> io::Result<Lines<Ch
 }
 
 /// A child's stdout, which keeps the child.
-pub struct ChildOutput {
+pub(crate) struct ChildOutput {
     stdout: ChildStdout,
     _child: Child,
 }
@@ -72,7 +75,7 @@ enum Step {
 
 impl<R: AsyncRead + Unpin, W> Lines<R, W> {
     /// Lines of at most `line_bytes_max` bytes, line end not counted.
-    pub fn new(reader: R, writer: W, line_bytes_max: usize) -> Self {
+    pub(crate) fn new(reader: R, writer: W, line_bytes_max: usize) -> Self {
         Self {
             reader: BufReader::new(reader),
             writer: Some(writer),

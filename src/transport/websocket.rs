@@ -142,7 +142,7 @@ impl<S> WebSocket<S> {
 
     /// Reports the ends of messages to the budget of a [`Metered`](super::Metered) stream.
     #[must_use]
-    pub fn with_budget(mut self, budget: Arc<ConnectionBudget>) -> Self {
+    pub(crate) fn with_budget(mut self, budget: Arc<ConnectionBudget>) -> Self {
         self.budget = Some(budget);
         self
     }

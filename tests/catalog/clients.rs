@@ -8,7 +8,7 @@ use super::tools::{Tools, answer, called, listed, named, serve, ticket};
 #[tokio::test]
 async fn client_is_notified_once_per_version() {
     let tools = Tools::offering(&["tools.first", "tools.second"]).await;
-    let version = tools.server.directory().handlers().catalog().version();
+    let version = tools.server.catalog().version();
     let (mut wire, _) = tools.client(&["bindings.changed"]).await;
     let mut described = named("tools.second");
     described.declaration.description = Some("Says its name.".to_owned());

@@ -153,7 +153,7 @@ async fn session_of_the_tools_is_closed_after_the_chat() {
     wire.text(&chat_request("c", "ada", "tool:code:globalThis.left = 1")).await;
     read_events(&mut wire).await;
     let all_closed = async {
-        while !running.server.directory().list(usize::MAX).await.is_empty() {
+        while !running.server.sessions(usize::MAX).await.is_empty() {
             tokio::task::yield_now().await;
         }
     };

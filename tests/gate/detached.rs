@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use futures_util::{SinkExt as _, StreamExt as _};
 use scomp::quota::Quotas;
 use scomp::server::Server;
-use scomp::sessions::SessionSettings;
+use scomp::server::settings::SessionSettings;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
@@ -42,12 +42,12 @@ async fn is_resumed(address: SocketAddr, token: &str, session: &Resume) -> bool 
 /// Waits until the server has that many sessions.
 async fn settled(server: &Server, sessions: usize) {
     let wait = async {
-        while server.directory().len() != sessions {
+        while server.session_count() != sessions {
             tokio::task::yield_now().await;
         }
     };
     let settled = tokio::time::timeout(WAIT_MAX, wait).await;
-    assert!(settled.is_ok(), "{} sessions instead of {sessions}", server.directory().len());
+    assert!(settled.is_ok(), "{} sessions instead of {sessions}", server.session_count());
 }
 
 #[tokio::test]

@@ -101,7 +101,7 @@ async fn one_connection_too_many_is_closed_unread() {
 async fn draining_server_is_healthy_but_not_ready() {
     let (server, address) = start(builder()).await;
     assert_eq!(status(&get(address, "/readyz", HOST).await), "200");
-    server.directory().drain();
+    server.drain();
     assert_eq!(status(&get(address, "/readyz", HOST).await), "503");
     assert_eq!(status(&get(address, "/healthz", HOST).await), "200");
     let refused = Client::connect(format!("ws://{address}/")).await.unwrap_err();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use scomp::limits::Limits;
-use scomp::sessions::SessionSettings;
+use scomp::server::settings::SessionSettings;
 use serde_json::{Value, json};
 
 use crate::client::{Client, Owed};
@@ -186,7 +186,7 @@ impl Simulation {
         let mut every = tokio::time::interval(Duration::from_millis(2));
         let noticed = tokio::time::timeout(NOTICE_WAIT_MAX, async {
             loop {
-                let listed = self.running.server.directory().list(usize::MAX).await;
+                let listed = self.running.server.sessions(usize::MAX).await;
                 let ids: Vec<Value> = listed.into_iter().map(|listed| json!(listed.id)).collect();
                 if is_so(&ids) {
                     return;

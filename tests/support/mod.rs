@@ -16,8 +16,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use scomp::limits::Limits;
+use scomp::server::settings::SessionSettings;
 use scomp::server::{Server, ServerBuilder};
-use scomp::sessions::SessionSettings;
 use tokio::net::TcpListener;
 
 pub use folder::Folder;

@@ -12,7 +12,11 @@ const EDITS_MAX: usize = 3;
 ///
 /// Tells apart, in this order: the same letters (`get_order`), a last part of a dotted name (`transact`), the same
 /// words in another order (`order.get`), a few letters off (`getOrdr`).
-pub fn closest<'a>(names: impl IntoIterator<Item = &'a str>, missing: &str, limit: usize) -> Vec<String> {
+pub(crate) fn closest<'a>(
+    names: impl IntoIterator<Item = &'a str>,
+    missing: &str,
+    limit: usize,
+) -> Vec<String> {
     if missing.is_empty() || missing.len() > COMPARED_BYTES_MAX {
         return Vec::new();
     }

@@ -109,7 +109,7 @@ impl Gate {
     }
 
     /// The names in the policies of tokens that mean nothing on a server with these bindings.
-    pub fn check_policies(&self, names: &PolicyNames<'_>) -> Vec<UnknownName> {
+    pub(crate) fn check_policies(&self, names: &PolicyNames<'_>) -> Vec<UnknownName> {
         let check =
             |token: &KnownToken| names.check(&format!("{}.policy.", token.place), &token.principal.policy);
         self.tokens.iter().flat_map(check).collect()

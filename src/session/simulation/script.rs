@@ -119,7 +119,7 @@ impl World {
     /// Goes on with the turn that was suspended.
     pub(super) fn resume_turn(&mut self) {
         self.apply(Input::Resuming);
-        if self.session.is_stopping().is_some() {
+        if self.session.is_ending() {
             self.turn_mut().stop.get_or_insert(Stop::Closed);
         }
         self.run_turn();

@@ -10,7 +10,7 @@ const WINDOW: Duration = Duration::from_secs(60);
 
 /// See the module.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Background {
+pub(crate) struct Background {
     window_start: Time,
     spent: Duration,
     per_minute: Duration,
@@ -18,12 +18,12 @@ pub struct Background {
 
 impl Background {
     /// A full budget.
-    pub fn new(now: Time, per_minute: Duration) -> Self {
+    pub(crate) fn new(now: Time, per_minute: Duration) -> Self {
         Self { window_start: now, spent: Duration::ZERO, per_minute }
     }
 
     /// What is left of it now.
-    pub fn left(&mut self, now: Time) -> Duration {
+    pub(crate) fn left(&mut self, now: Time) -> Duration {
         if now.saturating_since(self.window_start) >= WINDOW {
             self.window_start = now;
             self.spent = Duration::ZERO;
@@ -32,12 +32,12 @@ impl Background {
     }
 
     /// Counts what was used.
-    pub fn charge(&mut self, used: Duration) {
+    pub(crate) fn charge(&mut self, used: Duration) {
         self.spent += used;
     }
 
     /// When it is renewed.
-    pub fn renewed_at(&self) -> Time {
+    pub(crate) fn renewed_at(&self) -> Time {
         self.window_start + WINDOW
     }
 }

@@ -10,7 +10,7 @@ use crate::session::{ChargedTo, Time};
 
 /// What waits for an answer of the client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Waiter {
+pub(crate) enum Waiter {
     /// The script, for its call of that number.
     Script {
         /// The number of the script's call.
@@ -33,7 +33,7 @@ pub enum Waiter {
 
 /// A call to the client.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct ClientCall {
+pub(crate) struct ClientCall {
     /// What gets the answer.
     pub waiter: Waiter,
     /// A binding or a function of the client.
@@ -52,7 +52,7 @@ pub struct ClientCall {
 
 /// See the module.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct ClientCalls {
+pub(crate) struct ClientCalls {
     calls: BTreeMap<u64, ClientCall>,
     deadlines: BTreeSet<(Time, u64)>,
     /// What waits for a place at the client.
@@ -61,18 +61,18 @@ pub struct ClientCalls {
 
 impl ClientCalls {
     /// Room for `open_max` calls at the client at a time.
-    pub fn new(open_max: usize) -> Self {
+    pub(crate) fn new(open_max: usize) -> Self {
         Self { calls: BTreeMap::new(), deadlines: BTreeSet::new(), outbox: Outbox::new(open_max) }
     }
 
     /// Adds a call.
-    pub fn insert(&mut self, number: u64, call: ClientCall) {
+    pub(crate) fn insert(&mut self, number: u64, call: ClientCall) {
         self.deadlines.insert((call.deadline, number));
         self.calls.insert(number, call);
     }
 
     /// Takes a call out; its place is free.
-    pub fn remove(&mut self, number: u64) -> Option<ClientCall> {
+    pub(crate) fn remove(&mut self, number: u64) -> Option<ClientCall> {
         let call = self.calls.remove(&number)?;
         self.deadlines.remove(&(call.deadline, number));
         match call.unsent {
@@ -83,7 +83,7 @@ impl ClientCalls {
     }
 
     /// Takes the payload of a call that was held back and has a place now.
-    pub fn take_held(&mut self, number: u64) -> Option<(Target, Payload)> {
+    pub(crate) fn take_held(&mut self, number: u64) -> Option<(Target, Payload)> {
         let call = self.calls.get_mut(&number)?;
         let payload = call.unsent.take()?;
         self.outbox.forget_held(number, std::mem::take(&mut call.held_bytes));
@@ -92,29 +92,29 @@ impl ClientCalls {
     }
 
     /// When the next call is given up.
-    pub fn next_deadline(&self) -> Option<Time> {
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
     /// A call whose time is over.
-    pub fn first_expired(&self, now: Time) -> Option<u64> {
+    pub(crate) fn first_expired(&self, now: Time) -> Option<u64> {
         self.deadlines.first().filter(|(at, _)| *at <= now).map(|(_, number)| *number)
     }
 
     /// The numbers of the calls that `is_wanted` accepts, in the order in which they were made.
-    pub fn numbers(&self, is_wanted: impl Fn(&ClientCall) -> bool) -> Vec<u64> {
+    pub(crate) fn numbers(&self, is_wanted: impl Fn(&ClientCall) -> bool) -> Vec<u64> {
         self.calls.iter().filter(|(_, call)| is_wanted(call)).map(|(number, _)| *number).collect()
     }
 
     /// The call that waits for a handler's request.
-    pub fn number_for_handler(&self, wanted: u64) -> Option<u64> {
+    pub(crate) fn number_for_handler(&self, wanted: u64) -> Option<u64> {
         let is_wanted =
             |call: &ClientCall| matches!(call.waiter, Waiter::Handler { request, .. } if request == wanted);
         self.calls.iter().find(|(_, call)| is_wanted(call)).map(|(number, _)| *number)
     }
 
     /// The deepest call that the client has to answer.
-    pub fn depth(&self) -> u32 {
+    pub(crate) fn depth(&self) -> u32 {
         self.calls.values().map(|call| call.depth).max().unwrap_or(0)
     }
 }

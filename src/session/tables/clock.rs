@@ -12,7 +12,7 @@ use crate::session::Time;
 
 /// See the module.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WallClock {
+pub(crate) struct WallClock {
     /// The server's limit.
     server_limit: Duration,
     /// When the server's limit is reached; while the clock is paused, when it would have been.
@@ -25,7 +25,7 @@ pub struct WallClock {
 
 impl WallClock {
     /// Starts at `now`, with the server's limit and the client's.
-    pub fn start(now: Time, server_limit: Duration, client_limit: Option<Duration>) -> Self {
+    pub(crate) fn start(now: Time, server_limit: Duration, client_limit: Option<Duration>) -> Self {
         Self {
             server_limit,
             server_limit_at: now + server_limit,
@@ -36,18 +36,18 @@ impl WallClock {
 
     /// When the next limit is reached; `None` while the clock is paused and the client set no limit: the calls that it
     /// waits for have deadlines of their own.
-    pub fn deadline(&self) -> Option<Time> {
+    pub(crate) fn deadline(&self) -> Option<Time> {
         let server = (self.paused.0 == 0).then_some(self.server_limit_at);
         server.into_iter().chain(self.client_limit.map(|(_, at)| at)).min()
     }
 
     /// Whether a limit is reached.
-    pub fn is_over(&self, now: Time) -> bool {
+    pub(crate) fn is_over(&self, now: Time) -> bool {
         self.deadline().is_some_and(|at| at <= now)
     }
 
     /// The limit that was reached.
-    pub fn exceeded(&self, now: Time) -> Duration {
+    pub(crate) fn exceeded(&self, now: Time) -> Duration {
         match self.client_limit {
             Some((limit, at)) if at <= now && (self.paused.0 > 0 || at <= self.server_limit_at) => limit,
             Some(_) | None => self.server_limit,
@@ -55,12 +55,12 @@ impl WallClock {
     }
 
     /// What is left of the time that the client asked for, if it did.
-    pub fn client_limit_left(&self, now: Time) -> Option<Duration> {
+    pub(crate) fn client_limit_left(&self, now: Time) -> Option<Duration> {
         self.client_limit.map(|(_, at)| at.saturating_since(now))
     }
 
     /// A call with a limit of its own begins.
-    pub fn pause(&mut self, now: Time) {
+    pub(crate) fn pause(&mut self, now: Time) {
         if self.paused.0 == 0 {
             self.paused.1 = now;
         }
@@ -68,7 +68,7 @@ impl WallClock {
     }
 
     /// Such a call is over.
-    pub fn resume(&mut self, now: Time) {
+    pub(crate) fn resume(&mut self, now: Time) {
         self.paused.0 = self.paused.0.saturating_sub(1);
         if self.paused.0 == 0 {
             self.server_limit_at += now.saturating_since(self.paused.1);

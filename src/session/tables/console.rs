@@ -8,7 +8,7 @@ const LINE_OVERHEAD_BYTES: usize = 64;
 /// One line that a script printed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ConsoleLine {
+pub(crate) struct ConsoleLine {
     /// `log`, `info`, `warn`, `error` or `debug`.
     pub level: String,
     /// The line itself.
@@ -22,7 +22,7 @@ pub struct ConsoleLine {
 
 /// What was printed since the last eval ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Console {
+pub(crate) struct Console {
     lines: Vec<ConsoleLine>,
     bytes: usize,
     dropped: u64,
@@ -34,18 +34,18 @@ pub struct Console {
 
 impl Console {
     /// Keeps up to `bytes_max`.
-    pub fn new(bytes_max: usize) -> Self {
+    pub(crate) fn new(bytes_max: usize) -> Self {
         Self { lines: Vec::new(), bytes: 0, dropped: 0, bytes_max, unsent: Vec::new(), streams: false }
     }
 
     /// Whether lines are to be sent as they come.
-    pub fn set_streaming(&mut self, streams: bool) {
+    pub(crate) fn set_streaming(&mut self, streams: bool) {
         self.streams = streams;
         self.unsent.clear();
     }
 
     /// Keeps a line, or counts it.
-    pub fn push(&mut self, line: ConsoleLine) {
+    pub(crate) fn push(&mut self, line: ConsoleLine) {
         let cost = line.text.len() + LINE_OVERHEAD_BYTES;
         if self.bytes + cost > self.bytes_max {
             self.dropped += 1;
@@ -59,13 +59,13 @@ impl Console {
     }
 
     /// The lines and how many were dropped; the next eval starts anew.
-    pub fn take(&mut self) -> (Vec<ConsoleLine>, u64) {
+    pub(crate) fn take(&mut self) -> (Vec<ConsoleLine>, u64) {
         self.bytes = 0;
         (std::mem::take(&mut self.lines), std::mem::take(&mut self.dropped))
     }
 
     /// The lines to be sent now.
-    pub fn take_unsent(&mut self) -> Vec<ConsoleLine> {
+    pub(crate) fn take_unsent(&mut self) -> Vec<ConsoleLine> {
         std::mem::take(&mut self.unsent)
     }
 }

@@ -13,7 +13,7 @@ use crate::session::{Requester, Stop, Time};
 
 /// The code of an eval and what belongs to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EvalSource {
+pub(crate) struct EvalSource {
     /// As the client sent it.
     pub code: String,
     /// The file name in stack traces.
@@ -24,7 +24,7 @@ pub struct EvalSource {
 
 /// An eval that waits for its turn.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct QueuedEval {
+pub(crate) struct QueuedEval {
     /// The requests that get the answer: more than one when a keyed eval was sent again meanwhile.
     pub requesters: Vec<Requester>,
     /// The code and how it is to run.
@@ -35,7 +35,7 @@ pub struct QueuedEval {
 
 /// The eval that runs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct RunningEval {
+pub(crate) struct RunningEval {
     /// Evals are numbered from 1.
     pub number: u64,
     /// The requests that get the answer.
@@ -56,7 +56,7 @@ pub struct RunningEval {
 
 /// The queue and the eval that runs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct EvalQueue {
+pub(crate) struct EvalQueue {
     queue: VecDeque<QueuedEval>,
     /// The eval that runs.
     pub running: Option<RunningEval>,
@@ -70,7 +70,7 @@ pub struct EvalQueue {
 
 impl EvalQueue {
     /// Nothing runs, room for `queued_max` that wait, with code of `queued_bytes_max`.
-    pub fn new(queued_max: usize, queued_bytes_max: usize) -> Self {
+    pub(crate) fn new(queued_max: usize, queued_bytes_max: usize) -> Self {
         Self {
             queue: VecDeque::new(),
             running: None,
@@ -83,17 +83,17 @@ impl EvalQueue {
     }
 
     /// How many wait.
-    pub fn queued(&self) -> usize {
+    pub(crate) fn queued(&self) -> usize {
         self.queue.len()
     }
 
     /// Whether a further eval would have to wait.
-    pub fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         self.running.is_some() || !self.queue.is_empty()
     }
 
     /// Whether one more may wait.
-    pub fn check_room(&self) -> Result<(), ErrorObject> {
+    pub(crate) fn check_room(&self) -> Result<(), ErrorObject> {
         if self.queue.len() >= self.queued_max {
             let message = format!("{} evals are waiting already", self.queued_max);
             return Err(ErrorObject::new(Kind::QueueFull, message));
@@ -108,12 +108,12 @@ impl EvalQueue {
     }
 
     /// Adds one at the end.
-    pub fn push(&mut self, eval: QueuedEval) {
+    pub(crate) fn push(&mut self, eval: QueuedEval) {
         self.queue.push_back(eval);
     }
 
     /// The requests of the eval with that key, running or waiting.
-    pub fn requesters_of(&mut self, key: &str) -> Option<&mut Vec<Requester>> {
+    pub(crate) fn requesters_of(&mut self, key: &str) -> Option<&mut Vec<Requester>> {
         let has_key = |params: &EvalParams| params.key.as_deref() == Some(key);
         if let Some(running) = self.running.as_mut().filter(|running| has_key(&running.params)) {
             return Some(&mut running.requesters);
@@ -122,12 +122,12 @@ impl EvalQueue {
     }
 
     /// When the last eval began.
-    pub fn last_started(&self) -> Time {
+    pub(crate) fn last_started(&self) -> Time {
         self.last_started
     }
 
     /// Takes the next one and the number that it runs under, from `now` on.
-    pub fn next(&mut self, now: Time) -> Option<(u64, QueuedEval)> {
+    pub(crate) fn next(&mut self, now: Time) -> Option<(u64, QueuedEval)> {
         let next = self.queue.pop_front()?;
         self.last_started = now;
         self.last_number += 1;
@@ -135,7 +135,7 @@ impl EvalQueue {
     }
 
     /// Takes those out of the queue of which `is_meant` accepts a request.
-    pub fn remove(&mut self, is_meant: impl Fn(&Requester) -> bool) -> Vec<QueuedEval> {
+    pub(crate) fn remove(&mut self, is_meant: impl Fn(&Requester) -> bool) -> Vec<QueuedEval> {
         let queue = std::mem::take(&mut self.queue);
         let (removed, kept): (Vec<_>, Vec<_>) =
             queue.into_iter().partition(|queued| queued.requesters.iter().any(&is_meant));

@@ -12,7 +12,7 @@ use crate::session::{Requester, Time};
 
 /// Who called a function or a binding, and gets the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum InvokedBy {
+pub(crate) enum InvokedBy {
     /// The client, with this request.
     Client(Requester),
     /// A handler.
@@ -26,7 +26,7 @@ pub enum InvokedBy {
 
 /// A function of the script at work.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Invocation {
+pub(crate) struct Invocation {
     /// Who called it.
     pub by: InvokedBy,
     /// The function, which is kept until it is over.
@@ -43,52 +43,52 @@ pub struct Invocation {
 
 /// See the module.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Invocations(BTreeMap<u64, Invocation>);
+pub(crate) struct Invocations(BTreeMap<u64, Invocation>);
 
 impl Invocations {
     /// Adds one.
-    pub fn insert(&mut self, number: u64, invocation: Invocation) {
+    pub(crate) fn insert(&mut self, number: u64, invocation: Invocation) {
         self.0.insert(number, invocation);
     }
 
     /// Takes one that is over.
-    pub fn remove(&mut self, number: u64) -> Option<Invocation> {
+    pub(crate) fn remove(&mut self, number: u64) -> Option<Invocation> {
         self.0.remove(&number)
     }
 
     /// The one of that number.
-    pub fn get(&self, number: u64) -> Option<&Invocation> {
+    pub(crate) fn get(&self, number: u64) -> Option<&Invocation> {
         self.0.get(&number)
     }
 
     /// The one of that number, to be changed.
-    pub fn get_mut(&mut self, number: u64) -> Option<&mut Invocation> {
+    pub(crate) fn get_mut(&mut self, number: u64) -> Option<&mut Invocation> {
         self.0.get_mut(&number)
     }
 
     /// Whether it is still at work.
-    pub fn contains(&self, number: u64) -> bool {
+    pub(crate) fn contains(&self, number: u64) -> bool {
         self.0.contains_key(&number)
     }
 
     /// All of them, in the order in which they began.
-    pub fn numbers(&self) -> Vec<u64> {
+    pub(crate) fn numbers(&self) -> Vec<u64> {
         self.0.keys().copied().collect()
     }
 
     /// Those whose time by the clock is over.
-    pub fn expired(&self, now: Time) -> Vec<u64> {
+    pub(crate) fn expired(&self, now: Time) -> Vec<u64> {
         let expired = self.0.iter().filter(|(_, invocation)| invocation.clock.is_over(now));
         expired.map(|(number, _)| *number).collect()
     }
 
     /// When the next one's time is over.
-    pub fn next_deadline(&self) -> Option<Time> {
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.0.values().filter_map(|invocation| invocation.clock.deadline()).min()
     }
 
     /// Whether none is at work.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }

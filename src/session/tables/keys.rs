@@ -17,7 +17,7 @@ const ENTRY_BYTES: usize = 256;
 
 /// What is known of a key.
 #[derive(Debug)]
-pub enum KeyedEval {
+pub(crate) enum KeyedEval {
     /// Nothing: run it.
     New,
     /// It was accepted before and has not ended: it runs, or it waits.
@@ -52,7 +52,7 @@ fn hash_code(code: &str) -> [u8; SHA256_OUTPUT_LEN] {
 
 /// The keys of a session, oldest outcome first out.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct KeyedOutcomes {
+pub(crate) struct KeyedOutcomes {
     entries: BTreeMap<String, Entry>,
     order: VecDeque<String>,
     bytes: usize,
@@ -62,12 +62,12 @@ pub struct KeyedOutcomes {
 
 impl KeyedOutcomes {
     /// Remembers up to `entries_max` outcomes of `bytes_max` together.
-    pub fn new(entries_max: usize, bytes_max: usize) -> Self {
+    pub(crate) fn new(entries_max: usize, bytes_max: usize) -> Self {
         Self { entries: BTreeMap::new(), order: VecDeque::new(), bytes: 0, entries_max, bytes_max }
     }
 
     /// Looks a key up, and takes it for a new eval if it is free.
-    pub fn find_or_claim(&mut self, key: &str, code: &str) -> KeyedEval {
+    pub(crate) fn find_or_claim(&mut self, key: &str, code: &str) -> KeyedEval {
         let code = hash_code(code);
         match self.entries.get(key) {
             None => {
@@ -88,12 +88,12 @@ impl KeyedOutcomes {
     }
 
     /// Forgets a key that never ran.
-    pub fn forget(&mut self, key: &str) {
+    pub(crate) fn forget(&mut self, key: &str) {
         self.entries.remove(key);
     }
 
     /// Forgets all; returns the functions of the outcomes, which are to be released.
-    pub fn clear(&mut self) -> Vec<Callable> {
+    pub(crate) fn clear(&mut self) -> Vec<Callable> {
         self.order.clear();
         self.bytes = 0;
         let entries = std::mem::take(&mut self.entries);
@@ -102,14 +102,19 @@ impl KeyedOutcomes {
 
     /// The context of the functions ends; the outcomes stay, so that no keyed eval runs twice. A reference in one is
     /// then unknown, and never stands for another function. Returns the functions, which are to be released.
-    pub fn drop_functions(&mut self) -> Vec<Callable> {
+    pub(crate) fn drop_functions(&mut self) -> Vec<Callable> {
         let functions = self.entries.values_mut().flat_map(|entry| entry.functions.drain(..));
         functions.map(|(_, callable)| callable).collect()
     }
 
     /// Keeps the outcome of a key that was pending, and the functions in it; returns the functions of outcomes that had
     /// to go, which are to be released.
-    pub fn store(&mut self, key: &str, answer: &Answer, functions: Vec<(u64, Callable)>) -> Vec<Callable> {
+    pub(crate) fn store(
+        &mut self,
+        key: &str,
+        answer: &Answer,
+        functions: Vec<(u64, Callable)>,
+    ) -> Vec<Callable> {
         let Some(entry) = self.entries.get_mut(key).filter(|entry| matches!(entry.state, State::Pending))
         else {
             return functions.into_iter().map(|(_, callable)| callable).collect();

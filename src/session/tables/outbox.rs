@@ -23,7 +23,7 @@ const CALLS_HELD_BYTES_MAX: usize = 32 << 20;
 
 /// A console line, or what must not overtake it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum OutboxItem {
+pub(crate) enum OutboxItem {
     /// The input of `console.write`.
     Line(Value),
     /// The answer of an eval that printed the lines before it.
@@ -32,7 +32,7 @@ pub enum OutboxItem {
 
 /// See the module.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Outbox {
+pub(crate) struct Outbox {
     open_max: usize,
     calls_open: usize,
     lines_open: usize,
@@ -44,7 +44,7 @@ pub struct Outbox {
 
 impl Outbox {
     /// Room for `open_max` calls at the client, and as many lines.
-    pub fn new(open_max: usize) -> Self {
+    pub(crate) fn new(open_max: usize) -> Self {
         Self {
             open_max: open_max.clamp(1, peer::CALLS_WAITING_MAX / 2),
             calls_open: 0,
@@ -56,12 +56,12 @@ impl Outbox {
     }
 
     /// Whether a call may be sent without overtaking another.
-    pub fn has_room_for_call(&self) -> bool {
+    pub(crate) fn has_room_for_call(&self) -> bool {
         self.calls_open < self.open_max && self.held_calls.is_empty()
     }
 
     /// Holds a call back and returns the bytes that it takes.
-    pub fn hold_call(&mut self, number: u64, payload: &Payload) -> Result<usize, ErrorObject> {
+    pub(crate) fn hold_call(&mut self, number: u64, payload: &Payload) -> Result<usize, ErrorObject> {
         let bytes = serde_json::to_vec(payload).map_or(1, |text| text.len());
         if self.held_calls.len() >= CALLS_HELD_MAX || self.held_bytes + bytes > CALLS_HELD_BYTES_MAX {
             return Err(ErrorObject::new(Kind::Busy, "too many calls wait for the client"));
@@ -72,18 +72,18 @@ impl Outbox {
     }
 
     /// A call that was held back is sent, or over.
-    pub fn forget_held(&mut self, number: u64, bytes: usize) {
+    pub(crate) fn forget_held(&mut self, number: u64, bytes: usize) {
         self.held_calls.remove(&number);
         self.held_bytes = self.held_bytes.saturating_sub(bytes);
     }
 
     /// Counts a call or a line that was sent.
-    pub fn note_sent(&mut self, is_line: bool) {
+    pub(crate) fn note_sent(&mut self, is_line: bool) {
         *self.open(is_line) += 1;
     }
 
     /// It is answered or given up.
-    pub fn note_over(&mut self, is_line: bool) {
+    pub(crate) fn note_over(&mut self, is_line: bool) {
         let open = self.open(is_line);
         *open = open.saturating_sub(1);
     }
@@ -93,28 +93,28 @@ impl Outbox {
     }
 
     /// Adds a line or an answer behind the lines that wait.
-    pub fn push(&mut self, item: OutboxItem) {
+    pub(crate) fn push(&mut self, item: OutboxItem) {
         self.ordered.push_back(item);
     }
 
     /// Whether console lines wait.
-    pub fn holds_lines(&self) -> bool {
+    pub(crate) fn holds_lines(&self) -> bool {
         !self.ordered.is_empty()
     }
 
     /// Drops everything that waits, because the connection is gone; returns the requests that are not answered.
-    pub fn clear(&mut self) -> Vec<Requester> {
+    pub(crate) fn clear(&mut self) -> Vec<Requester> {
         self.held_calls.clear();
         self.take_answers().into_iter().map(|(requester, _)| requester).collect()
     }
 
     /// The next call that was held back, if there is a place for it.
-    pub fn next_call(&mut self) -> Option<u64> {
+    pub(crate) fn next_call(&mut self) -> Option<u64> {
         if self.calls_open < self.open_max { self.held_calls.pop_first() } else { None }
     }
 
     /// The next line or answer that may be sent.
-    pub fn next_item(&mut self) -> Option<OutboxItem> {
+    pub(crate) fn next_item(&mut self) -> Option<OutboxItem> {
         let may_go = match self.ordered.front()? {
             OutboxItem::Line(_) => self.lines_open < self.open_max,
             OutboxItem::Answer(..) => true,
@@ -123,7 +123,7 @@ impl Outbox {
     }
 
     /// Takes the answers that wait behind lines; the lines are dropped.
-    pub fn take_answers(&mut self) -> Vec<(Requester, Answer)> {
+    pub(crate) fn take_answers(&mut self) -> Vec<(Requester, Answer)> {
         let answers = std::mem::take(&mut self.ordered).into_iter().filter_map(|item| match item {
             OutboxItem::Answer(requester, answer) => Some((requester, answer)),
             OutboxItem::Line(_) => None,

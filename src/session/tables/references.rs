@@ -20,7 +20,7 @@ use crate::session::{RefHolder, RootId};
 
 /// A function, by its identity.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Callable {
+pub(crate) enum Callable {
     /// A function of the script, by the prelude's number for it.
     Script(u64),
     /// A function of a handler or of the client.
@@ -29,7 +29,7 @@ pub enum Callable {
 
 /// What is to be freed because no entry stands for its function any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Freed {
+pub(crate) enum Freed {
     /// A function of the script, by its root.
     Root(RootId),
     /// A function of a handler, by its number.
@@ -51,11 +51,11 @@ struct Uses {
 
 /// More references than a session may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TooManyRefs;
+pub(crate) struct TooManyRefs;
 
 /// See the module. Client and handlers have a table each, so that neither can call or release what the other holds.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct References {
+pub(crate) struct References {
     to_client: Exports<Export, Callable>,
     to_handlers: Exports<Export, Callable>,
     imports: Imports<FnRef, Option<Arc<FunctionSchemas>>>,
@@ -65,7 +65,7 @@ pub struct References {
 
 impl References {
     /// Room for `each_max` exports a holder, and as many imports.
-    pub fn new(each_max: usize) -> Self {
+    pub(crate) fn new(each_max: usize) -> Self {
         Self {
             to_client: Exports::new(each_max),
             to_handlers: Exports::new(each_max),
@@ -90,7 +90,7 @@ impl References {
 
     /// Counts one sending of a function and returns its number. A function of the script needs a
     /// [root](Self::root_of) too.
-    pub fn export(&mut self, holder: RefHolder, callable: &Callable) -> Result<u64, TooManyRefs> {
+    pub(crate) fn export(&mut self, holder: RefHolder, callable: &Callable) -> Result<u64, TooManyRefs> {
         let next = self.to_client.next_id().max(self.to_handlers.next_id());
         let exports = self.exports_mut(holder);
         // One number space: a name such as `f7` means one function only.
@@ -104,53 +104,58 @@ impl References {
     }
 
     /// The function of that number, if that holder has it.
-    pub fn exported(&self, holder: RefHolder, number: u64) -> Option<&Callable> {
+    pub(crate) fn exported(&self, holder: RefHolder, number: u64) -> Option<&Callable> {
         self.exports(holder).get(number).map(|export| &export.callable)
     }
 
     /// The root of a function of the script.
-    pub fn root_of(&self, callable: &Callable) -> Option<RootId> {
+    pub(crate) fn root_of(&self, callable: &Callable) -> Option<RootId> {
         self.uses.get(callable)?.root
     }
 
     /// Says where a function of the script is rooted.
-    pub fn set_root(&mut self, callable: &Callable, root: RootId) {
+    pub(crate) fn set_root(&mut self, callable: &Callable, root: RootId) {
         if let Some(uses) = self.uses.get_mut(callable) {
             uses.root = Some(root);
         }
     }
 
     /// Says what an exported function takes and returns.
-    pub fn set_export_schemas(&mut self, holder: RefHolder, number: u64, schemas: &Arc<FunctionSchemas>) {
+    pub(crate) fn set_export_schemas(
+        &mut self,
+        holder: RefHolder,
+        number: u64,
+        schemas: &Arc<FunctionSchemas>,
+    ) {
         if let Some(export) = self.exports_mut(holder).get_mut(number) {
             export.schemas = Some(Arc::clone(schemas));
         }
     }
 
     /// What an exported function takes and returns, if that is known.
-    pub fn export_schemas(&self, holder: RefHolder, number: u64) -> Option<Arc<FunctionSchemas>> {
+    pub(crate) fn export_schemas(&self, holder: RefHolder, number: u64) -> Option<Arc<FunctionSchemas>> {
         self.exports(holder).get(number)?.schemas.clone()
     }
 
     /// Takes back `count` sendings.
-    pub fn release(&mut self, holder: RefHolder, number: u64, count: u64) -> Option<Freed> {
+    pub(crate) fn release(&mut self, holder: RefHolder, number: u64, count: u64) -> Option<Freed> {
         let export = self.exports_mut(holder).release(number, count)?;
         self.release_use(&export.callable)
     }
 
     /// Takes back everything that a holder has, in the order of the numbers.
-    pub fn release_all(&mut self, holder: RefHolder) -> Vec<Freed> {
+    pub(crate) fn release_all(&mut self, holder: RefHolder) -> Vec<Freed> {
         let released = self.exports_mut(holder).drain();
         released.filter_map(|export| self.release_use(&export.callable)).collect()
     }
 
     /// One more entry stands for a function.
-    pub fn retain(&mut self, callable: &Callable) {
+    pub(crate) fn retain(&mut self, callable: &Callable) {
         self.uses.entry(callable.clone()).or_default().entries += 1;
     }
 
     /// One entry less stands for a function.
-    pub fn release_use(&mut self, callable: &Callable) -> Option<Freed> {
+    pub(crate) fn release_use(&mut self, callable: &Callable) -> Option<Freed> {
         let uses = self.uses.get_mut(callable)?;
         uses.entries = uses.entries.saturating_sub(1);
         if uses.entries > 0 {
@@ -165,22 +170,22 @@ impl References {
     }
 
     /// Whether nothing outside could call into the script.
-    pub fn has_no_exports(&self) -> bool {
+    pub(crate) fn has_no_exports(&self) -> bool {
         self.to_client.is_empty() && self.to_handlers.is_empty()
     }
 
     /// How many exports a holder has.
-    pub fn held_by(&self, holder: RefHolder) -> usize {
+    pub(crate) fn held_by(&self, holder: RefHolder) -> usize {
         self.exports(holder).len()
     }
 
     /// Whether a function could be received now.
-    pub fn has_room_for(&self, function: &FnRef) -> bool {
+    pub(crate) fn has_room_for(&self, function: &FnRef) -> bool {
         self.imports.has_room_for(function)
     }
 
     /// Counts one receipt of a function from outside.
-    pub fn import(&mut self, function: &FnRef) -> Result<(), TooManyRefs> {
+    pub(crate) fn import(&mut self, function: &FnRef) -> Result<(), TooManyRefs> {
         let is_new = self.imports.get(function).is_none();
         self.imports.receive(function.clone()).ok_or(TooManyRefs)?;
         if is_new {
@@ -190,30 +195,31 @@ impl References {
     }
 
     /// Says what an imported function takes and returns.
-    pub fn set_import_schemas(&mut self, function: &FnRef, schemas: Arc<FunctionSchemas>) {
+    pub(crate) fn set_import_schemas(&mut self, function: &FnRef, schemas: Arc<FunctionSchemas>) {
         if let Some(known) = self.imports.get_mut(function) {
             *known = Some(schemas);
         }
     }
 
     /// Whether the script holds it.
-    pub fn is_imported(&self, function: &FnRef) -> bool {
+    #[cfg(test)]
+    pub(crate) fn is_imported(&self, function: &FnRef) -> bool {
         self.imports.get(function).is_some()
     }
 
     /// What an imported function takes and returns, if it said so.
-    pub fn import_schemas(&self, function: &FnRef) -> Option<Arc<FunctionSchemas>> {
+    pub(crate) fn import_schemas(&self, function: &FnRef) -> Option<Arc<FunctionSchemas>> {
         self.imports.get(function)?.clone()
     }
 
     /// The script does not hold it any more; returns how often it was received, and what is to be freed.
-    pub fn drop_import(&mut self, function: &FnRef) -> Option<(u64, Option<Freed>)> {
+    pub(crate) fn drop_import(&mut self, function: &FnRef) -> Option<(u64, Option<Freed>)> {
         let count = self.imports.remove(function)?;
         Some((count, self.release_use(&Callable::Outside(function.clone()))))
     }
 
     /// The script holds nothing any more; returns what it held, with how often each was received.
-    pub fn drop_imports(&mut self) -> (Vec<(FnRef, u64)>, Vec<Freed>) {
+    pub(crate) fn drop_imports(&mut self) -> (Vec<(FnRef, u64)>, Vec<Freed>) {
         let imports: Vec<(FnRef, u64)> = self.imports.drain().collect();
         let dropped = imports.iter().map(|(function, _)| Callable::Outside(function.clone()));
         let freed = dropped.filter_map(|callable| self.release_use(&callable)).collect();
@@ -221,23 +227,18 @@ impl References {
     }
 
     /// The client's connection ended: its functions can no longer be called, so what they take and return is dropped.
-    pub fn drop_import_schemas(&mut self) {
+    pub(crate) fn drop_import_schemas(&mut self) {
         self.imports.payloads_mut().for_each(|schemas| *schemas = None);
     }
 
     /// How many functions the script holds.
-    pub fn imports_len(&self) -> usize {
+    pub(crate) fn imports_len(&self) -> usize {
         self.imports.len()
     }
 
     /// All references, both ways.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.to_client.len() + self.to_handlers.len() + self.imports.len()
-    }
-
-    /// Whether no function crossed, or none is left.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 

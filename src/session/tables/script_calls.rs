@@ -10,7 +10,7 @@ use crate::session::{ChargedTo, RootId};
 
 /// A call that has not been answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ScriptCall {
+pub(crate) struct ScriptCall {
     /// The function that resolves its promise.
     pub resolve: RootId,
     /// The function that rejects its promise.
@@ -25,7 +25,7 @@ pub struct ScriptCall {
 
 /// A promise that was rejected and is not handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rejection {
+pub(crate) struct Rejection {
     /// The promise.
     pub promise: RootId,
     /// What it was rejected with.
@@ -34,7 +34,7 @@ pub struct Rejection {
 
 /// See the module.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct ScriptCalls {
+pub(crate) struct ScriptCalls {
     last_number: u64,
     waiting: BTreeMap<u64, ScriptCall>,
     payload_bytes: usize,
@@ -45,7 +45,7 @@ pub struct ScriptCalls {
 
 impl ScriptCalls {
     /// Counts a call and numbers it; `None` when `charged_to` has made `calls_max` already.
-    pub fn open(&mut self, charged_to: ChargedTo, calls_max: u64) -> Option<u64> {
+    pub(crate) fn open(&mut self, charged_to: ChargedTo, calls_max: u64) -> Option<u64> {
         let made = self.made.entry(charged_to).or_default();
         *made += 1;
         if *made > calls_max {
@@ -56,21 +56,21 @@ impl ScriptCalls {
     }
 
     /// Keeps a call until its answer is there.
-    pub fn wait(&mut self, number: u64, call: ScriptCall) {
+    pub(crate) fn wait(&mut self, number: u64, call: ScriptCall) {
         self.payload_bytes += call.payload_bytes;
         self.claimed_bytes += call.claimed_bytes;
         self.waiting.insert(number, call);
     }
 
     /// Says where in the script a call was made.
-    pub fn set_stack(&mut self, number: u64, stack: String) {
+    pub(crate) fn set_stack(&mut self, number: u64, stack: String) {
         if let Some(call) = self.waiting.get_mut(&number) {
             call.stack = stack;
         }
     }
 
     /// Takes a call whose answer is there, or that is abandoned.
-    pub fn take(&mut self, number: u64) -> Option<ScriptCall> {
+    pub(crate) fn take(&mut self, number: u64) -> Option<ScriptCall> {
         let call = self.waiting.remove(&number)?;
         self.payload_bytes -= call.payload_bytes;
         self.claimed_bytes -= call.claimed_bytes;
@@ -79,44 +79,44 @@ impl ScriptCalls {
 
     /// Drops every call, because the context ends that their promises belong to. Their numbers are not used again, so a
     /// late answer finds nothing.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.waiting.clear();
         (self.payload_bytes, self.claimed_bytes) = (0, 0);
     }
 
     /// How many calls were made.
-    pub fn made_by(&self, charged_to: ChargedTo) -> u64 {
+    pub(crate) fn made_by(&self, charged_to: ChargedTo) -> u64 {
         self.made.get(&charged_to).copied().unwrap_or_default()
     }
 
     /// Forgets how many calls were made; what floats from here on has a budget of its own.
-    pub fn close_account(&mut self, charged_to: ChargedTo) {
+    pub(crate) fn close_account(&mut self, charged_to: ChargedTo) {
         self.made.remove(&charged_to);
         self.made.remove(&ChargedTo::Background);
     }
 
     /// Whether no further payload has room, so that it need not be encoded.
-    pub fn is_full(&self, bytes_max: usize) -> bool {
+    pub(crate) fn is_full(&self, bytes_max: usize) -> bool {
         self.payload_bytes >= bytes_max
     }
 
     /// Whether a payload has room beside those of the calls that wait.
-    pub fn has_room(&self, payload_bytes: usize, bytes_max: usize) -> bool {
+    pub(crate) fn has_room(&self, payload_bytes: usize, bytes_max: usize) -> bool {
         self.payload_bytes.saturating_add(payload_bytes) <= bytes_max
     }
 
     /// Bytes of payloads that count towards the memory of all sessions.
-    pub fn claimed_bytes(&self) -> usize {
+    pub(crate) fn claimed_bytes(&self) -> usize {
         self.claimed_bytes
     }
 
     /// How many calls wait.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.waiting.len()
     }
 
     /// Whether no call waits.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 }

@@ -18,7 +18,7 @@ struct Timer {
 
 /// The timers of a session.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Timers {
+pub(crate) struct Timers {
     timers: BTreeMap<u64, Timer>,
     due: BTreeSet<(Time, u64, u64)>,
     next_order: u64,
@@ -27,12 +27,12 @@ pub struct Timers {
 
 impl Timers {
     /// Room for `timers_max`.
-    pub fn new(timers_max: usize) -> Self {
+    pub(crate) fn new(timers_max: usize) -> Self {
         Self { timers: BTreeMap::new(), due: BTreeSet::new(), next_order: 0, timers_max }
     }
 
     /// Sets a timer; `false` when there are too many.
-    pub fn set(&mut self, timer: u64, at: Time, charged_to: ChargedTo) -> bool {
+    pub(crate) fn set(&mut self, timer: u64, at: Time, charged_to: ChargedTo) -> bool {
         if self.timers.len() >= self.timers_max && !self.timers.contains_key(&timer) {
             return false;
         }
@@ -45,19 +45,19 @@ impl Timers {
     }
 
     /// Forgets a timer.
-    pub fn clear(&mut self, timer: u64) {
+    pub(crate) fn clear(&mut self, timer: u64) {
         if let Some(Timer { at, order, .. }) = self.timers.remove(&timer) {
             self.due.remove(&(at, order, timer));
         }
     }
 
     /// When the next one fires.
-    pub fn next_at(&self) -> Option<Time> {
+    pub(crate) fn next_at(&self) -> Option<Time> {
         self.due.first().map(|(at, _, _)| *at)
     }
 
     /// Takes one whose time has come.
-    pub fn take_due(&mut self, now: Time) -> Option<(u64, ChargedTo)> {
+    pub(crate) fn take_due(&mut self, now: Time) -> Option<(u64, ChargedTo)> {
         let (at, _, timer) = *self.due.first()?;
         if at > now {
             return None;
@@ -67,12 +67,12 @@ impl Timers {
     }
 
     /// How many are pending.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.timers.len()
     }
 
     /// Whether none is pending.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.timers.is_empty()
     }
 }

@@ -161,7 +161,7 @@ fn end_in_a_turn_asks_it_to_stop() {
     f.eval(1, 1, "a");
     f.begin();
     f.send(ToSession::End(Closing::GoingAway));
-    assert_eq!((f.stops(), f.session.is_stopping()), (vec![Stop::Closed], Some(Stop::Closed)));
+    assert_eq!((f.stops(), f.session.is_ending()), (vec![Stop::Closed], true));
     f.send(ToSession::End(Closing::Fault));
     assert_eq!(f.session.state.ending, Some(Closing::GoingAway));
 }

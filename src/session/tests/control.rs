@@ -108,7 +108,7 @@ fn reset_cancels_and_answers_before_the_context_is_replaced() {
     ];
     assert_eq!(f.lines(), expected);
     assert_eq!(f.replace_context(true), 1);
-    assert!(f.session.state.references.is_empty() && f.session.state.script_calls.is_empty());
+    assert!(f.session.state.references.len() == 0 && f.session.state.script_calls.is_empty());
     f.run_bindings_turn();
     f.eval(1, 4, "c");
     f.run_eval(json!(1));

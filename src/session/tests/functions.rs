@@ -149,7 +149,7 @@ fn imports_dropped_by_the_script_are_released_to_their_client() {
     f.session.send_dropped_imports();
     f.collect();
     assert_eq!(f.lines(), ["1: release c 2", "release functions [4]"]);
-    assert!(f.session.state.references.is_empty());
+    assert!(f.session.state.references.len() == 0);
 }
 
 #[test]

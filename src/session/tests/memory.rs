@@ -46,7 +46,7 @@ fn eval_past_the_memory_limit_loses_the_context_without_room() {
     assert_eq!(f.replace_context(true), 1);
     let data = answered_data(&mut f);
     assert_eq!((&data["sessionLost"], &data["console"][0]["text"]), (&json!(true), &json!("x")));
-    assert!(f.session.state.references.is_empty() && f.session.state.timers.is_empty());
+    assert!(f.session.state.references.len() == 0 && f.session.state.timers.is_empty());
     f.run_bindings_turn();
     assert_eq!(f.begin(), "Eval(2): eval b", "what waited goes on");
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use crate::transport::{TransportError, close_code};
 
 /// One side of a connection, from its first frame to its last. It may be opened again: a link reconnects.
-pub trait Conversation {
+pub(crate) trait Conversation {
     /// What reaches it from inside the process: commands of handles, events of a session, results of handlers.
     type Command;
 
@@ -81,7 +81,7 @@ pub trait Conversation {
 
 /// How a connection ended, or is to end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Disconnect {
+pub(crate) enum Disconnect {
     /// With a close frame of ours.
     Close {
         /// Its code.
@@ -107,7 +107,7 @@ pub enum Disconnect {
 
 /// Why no further frame can be read.
 #[derive(Debug)]
-pub enum InputEnd {
+pub(crate) enum InputEnd {
     /// The peer closed the connection.
     Closed {
         /// Its code.
@@ -125,7 +125,7 @@ pub enum InputEnd {
 
 /// What a conversation wants sent, and how it wants the connection to end.
 #[derive(Debug, Default)]
-pub struct Outbox {
+pub(crate) struct Outbox {
     texts: Vec<String>,
     bytes: usize,
     disconnect: Option<Disconnect>,
@@ -133,23 +133,23 @@ pub struct Outbox {
 
 impl Outbox {
     /// Sends a text.
-    pub fn send(&mut self, text: String) {
+    pub(crate) fn send(&mut self, text: String) {
         self.bytes += text.len();
         self.texts.push(text);
     }
 
     /// Ends the connection after what was sent. The first call decides.
-    pub fn close(&mut self, code: u16, reason: impl Into<String>) {
+    pub(crate) fn close(&mut self, code: u16, reason: impl Into<String>) {
         self.disconnect.get_or_insert_with(|| Disconnect::Close { code, reason: reason.into() });
     }
 
     /// Ends the connection for good: a link does not dial again.
-    pub fn give_up(&mut self, reason: impl Into<String>) {
+    pub(crate) fn give_up(&mut self, reason: impl Into<String>) {
         self.disconnect.get_or_insert_with(|| Disconnect::GiveUp { reason: reason.into() });
     }
 
     /// Ends the connection as the end of its input demands.
-    pub fn end_with(&mut self, end: InputEnd) {
+    pub(crate) fn end_with(&mut self, end: InputEnd) {
         let disconnect = match end {
             InputEnd::Closed { code, reason } => Disconnect::Closed { code, reason },
             InputEnd::Ended => Disconnect::Gone,
@@ -165,13 +165,14 @@ impl Outbox {
     }
 
     /// What was sent, in order. For the tests of a conversation.
-    pub fn take_texts(&mut self) -> Vec<String> {
+    #[cfg(test)]
+    pub(crate) fn take_texts(&mut self) -> Vec<String> {
         self.bytes = 0;
         std::mem::take(&mut self.texts)
     }
 
     /// How the connection is to end, if it is.
-    pub fn disconnect(&self) -> Option<&Disconnect> {
+    pub(crate) fn disconnect(&self) -> Option<&Disconnect> {
         self.disconnect.as_ref()
     }
 
