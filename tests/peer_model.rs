@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use scomp::protocol::boundary::{Closing, SessionCommand, SessionEvent};
+use scomp::protocol::client_messages::{Closing, FromClient, ToClient};
 use scomp::protocol::methods::{Payload, Target};
 use scomp::protocol::peer::{Effect, Peer};
 use scomp::rpc::{ErrorObject, Id, Kind};
@@ -103,7 +103,7 @@ impl PeerModel {
             Step::Notification { method, params } => {
                 let text = json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string();
                 let effect = self.peer.on_text(&text);
-                let released = matches!(effect, Some(Effect::Command(SessionCommand::Release { .. })));
+                let released = matches!(effect, Some(Effect::Command(FromClient::Release { .. })));
                 assert!(released || matches!(effect, Some(Effect::Ignored(_))), "{text} => {effect:?}");
             }
             Step::Answer { id, result } => self.answer(id.into(), &result),
@@ -111,7 +111,7 @@ impl PeerModel {
             Step::Call(count) => (0..count).for_each(|_| self.call()),
             Step::Cancel(nth) => self.cancel(nth.into()),
             Step::Release => {
-                let effect = self.peer.on_event(SessionEvent::Release { reference: "f1".into(), count: 1 });
+                let effect = self.peer.on_event(ToClient::Release { reference: "f1".into(), count: 1 });
                 assert_eq!(sent(effect)["method"], json!("release_ref"));
             }
             Step::FailCalls => {
@@ -119,7 +119,7 @@ impl PeerModel {
                 assert_eq!(failed, std::mem::take(&mut self.waiting).len());
             }
             Step::Close => {
-                let effect = self.peer.on_event(SessionEvent::Close(Closing::GoingAway));
+                let effect = self.peer.on_event(ToClient::Close(Closing::GoingAway));
                 assert!(matches!(effect, Some(Effect::Close(1001, _))), "{effect:?}");
             }
         }
@@ -155,9 +155,7 @@ impl PeerModel {
                 assert_eq!(serde_json::from_str::<Value>(&welcome).unwrap()["id"], json!(id));
                 self.is_live = true;
             }
-            Some(Effect::Command(
-                SessionCommand::Eval { request, .. } | SessionCommand::Invoke { request, .. },
-            )) => {
+            Some(Effect::Command(FromClient::Eval { request, .. } | FromClient::Invoke { request, .. })) => {
                 assert!(self.is_live, "a request came before the handshake");
                 assert_eq!(request, Id::from(id));
                 self.open.insert(id);
@@ -175,7 +173,7 @@ impl PeerModel {
         let id = self.last_id.saturating_sub(3) + id;
         let text = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
         match (self.peer.on_text(&text), self.waiting.remove(&id)) {
-            (Some(Effect::Command(SessionCommand::Answer { call, outcome })), Some(expected)) => {
+            (Some(Effect::Command(FromClient::Answer { call, outcome })), Some(expected)) => {
                 assert_eq!(call, expected);
                 assert_eq!(outcome.is_ok(), result.get("value").is_some());
             }
@@ -190,7 +188,7 @@ impl PeerModel {
             true => Err(ErrorObject::new(Kind::Cancelled, "ended")),
             false => Ok(serde_json::value::to_raw_value(&json!({"value": 1})).unwrap()),
         };
-        let effect = self.peer.on_event(SessionEvent::Answered { request: Id::from(request), outcome });
+        let effect = self.peer.on_event(ToClient::Answered { request: Id::from(request), outcome });
         if self.open.remove(&request) {
             let answer = sent(effect);
             assert_eq!(answer["id"], json!(request));
@@ -204,7 +202,7 @@ impl PeerModel {
         let call = self.next_call;
         self.next_call += 1;
         let (target, payload) = (Target::Binding("ask".into()), Payload::Input(Value::Null));
-        let message = sent(self.peer.on_event(SessionEvent::Call { call, target, payload }));
+        let message = sent(self.peer.on_event(ToClient::Call { call, target, payload }));
         let id = message["id"].as_u64().unwrap();
         assert!(id > self.last_id, "{id} came after {}", self.last_id);
         self.last_id = id;
@@ -215,7 +213,7 @@ impl PeerModel {
         let waiting = self.waiting.iter().nth(nth).map(|(id, call)| (*id, *call));
         let (id, call) = waiting.unwrap_or((0, 99));
         self.waiting.remove(&id);
-        let effect = self.peer.on_event(SessionEvent::GiveUp { call });
+        let effect = self.peer.on_event(ToClient::GiveUp { call });
         assert!(effect.is_none(), "{effect:?}");
     }
 }

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use scomp::protocol::boundary::{SessionCommand, SessionEvent};
+use scomp::protocol::client_messages::{FromClient, ToClient};
 use scomp::protocol::peer::{Effect, Peer};
 use scomp::protocol::plain::{from_plain, to_plain};
 use scomp::rpc::{self, Message};
@@ -112,12 +112,12 @@ fn live_peer() -> Result<Peer> {
 }
 
 fn take_eval(peer: &mut Peer) -> Result<()> {
-    let Some(Effect::Command(SessionCommand::Eval { request, .. })) = peer.on_text(black_box(EVAL_REQUEST))
+    let Some(Effect::Command(FromClient::Eval { request, .. })) = peer.on_text(black_box(EVAL_REQUEST))
     else {
         bail!("no eval");
     };
     let outcome = Ok(to_raw_value(&json!({"value": 142.5}))?);
-    match peer.on_event(SessionEvent::Answered { request, outcome }) {
+    match peer.on_event(ToClient::Answered { request, outcome }) {
         Some(Effect::Send(_)) => Ok(()),
         other => bail!("no answer: {other:?}"),
     }

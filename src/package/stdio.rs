@@ -22,7 +22,7 @@ use crate::binding::{
 };
 use crate::limits::DURATION_MAX;
 use crate::package::{Package, PackageError};
-use crate::protocol::boundary::{SessionCommand, SessionEvent};
+use crate::protocol::client_messages::{FromClient, ToClient};
 use crate::protocol::fn_ref::FnRef;
 use crate::protocol::fn_values;
 use crate::protocol::methods::{PROTOCOL, Payload, Target, ValueResult};
@@ -157,25 +157,25 @@ impl Host {
         }))
     }
 
-    fn on_session_command(&mut self, command: SessionCommand, out: &mut Outbox) {
+    fn on_session_command(&mut self, command: FromClient, out: &mut Outbox) {
         match command {
-            SessionCommand::Eval { request, .. } => {
+            FromClient::Eval { request, .. } => {
                 let message = "no method \"eval\": only bindings are served here";
                 self.answer(request, Err(ErrorObject::new(Kind::UnknownMethod, message)), out);
             }
-            SessionCommand::Invoke { request, target, payload } => {
+            FromClient::Invoke { request, target, payload } => {
                 let started = payload.parse().and_then(|payload| self.start(&request, target, payload));
                 if let Err(error) = started {
                     self.answer(request, Err(error), out);
                 }
             }
-            SessionCommand::Answer { call, outcome } => {
+            FromClient::Answer { call, outcome } => {
                 if let Some(reply_tx) = self.waiting.remove(&call) {
                     // The handler may have been cancelled.
                     let _ = reply_tx.send(outcome.and_then(|text| read_value(&text)));
                 }
             }
-            SessionCommand::Release { reference, count } => {
+            FromClient::Release { reference, count } => {
                 if let Some(number) = handler_number(&reference) {
                     self.host_functions.release(number, count);
                 }
@@ -242,7 +242,7 @@ impl Host {
             to_raw_value(&ValueResult { value })
                 .map_err(|error| ErrorObject::new(Kind::Internal, error.to_string()))
         });
-        let effect = self.peer.on_event(SessionEvent::Answered { request, outcome });
+        let effect = self.peer.on_event(ToClient::Answered { request, outcome });
         self.perform(effect, out);
     }
 
@@ -261,7 +261,7 @@ impl Host {
         self.calls += 1;
         let call = self.calls;
         self.waiting.insert(call, reply_tx);
-        let effect = self.peer.on_event(SessionEvent::Call { call, target, payload });
+        let effect = self.peer.on_event(ToClient::Call { call, target, payload });
         self.perform(effect, out);
     }
 
@@ -283,7 +283,7 @@ impl Host {
         let dropped = self.callbacks.as_ref().map(CallbackReceiver::take_dropped);
         for function in dropped.unwrap_or_default() {
             let Some(reference) = function.client_id(PEER).map(str::to_owned) else { continue };
-            let effect = self.peer.on_event(SessionEvent::Release { reference, count: 1 });
+            let effect = self.peer.on_event(ToClient::Release { reference, count: 1 });
             self.perform(effect, out);
         }
     }

@@ -3,7 +3,7 @@
 //!
 //! Pure, like [`crate::rpc`]: no sockets, no clock, no locks.
 
-pub mod boundary;
+pub mod client_messages;
 pub mod declaration;
 pub(crate) mod fn_ref;
 pub(crate) mod fn_values;

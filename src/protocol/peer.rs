@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::boundary::{SessionCommand, SessionEvent};
+use super::client_messages::{FromClient, ToClient};
 use super::methods::{
     CANCEL_INVOKE, CancelParams, EVAL, EvalParams, HANDSHAKE, HandshakeParams, INVOKE, InvokeParams,
     PROTOCOL, RELEASE_REF, RawInvokeParams, ReleaseParams, read_params,
@@ -44,7 +44,7 @@ pub enum Effect {
         params: HandshakeParams,
     },
     /// Pass this to the session.
-    Command(SessionCommand),
+    Command(FromClient),
     /// Close the connection.
     Close(u16, &'static str),
     /// An answer to no open call, or an unknown notification: to be counted.
@@ -137,11 +137,11 @@ impl Peer {
             }
             (Phase::Live, EVAL) => {
                 let params = EvalParams::read(params)?;
-                Ok(Effect::Command(SessionCommand::Eval { request: id.clone(), params }))
+                Ok(Effect::Command(FromClient::Eval { request: id.clone(), params }))
             }
             (Phase::Live, INVOKE) => {
                 let RawInvokeParams { target, payload } = RawInvokeParams::read(params)?;
-                Ok(Effect::Command(SessionCommand::Invoke { request: id.clone(), target, payload }))
+                Ok(Effect::Command(FromClient::Invoke { request: id.clone(), target, payload }))
             }
             (Phase::Live, RELEASE_REF) => Err(ErrorObject::new(
                 Kind::InvalidRequest,
@@ -157,7 +157,7 @@ impl Peer {
         }
         match read_params::<ReleaseParams>(params) {
             Ok(ReleaseParams { reference, count }) => {
-                Effect::Command(SessionCommand::Release { reference, count })
+                Effect::Command(FromClient::Release { reference, count })
             }
             Err(_) => Effect::Ignored("notification"),
         }
@@ -168,7 +168,7 @@ impl Peer {
             ResponseMatch::Expected(call) => {
                 self.sent.remove(&call);
                 let outcome = outcome.and_then(read_value);
-                Some(Effect::Command(SessionCommand::Answer { call, outcome }))
+                Some(Effect::Command(FromClient::Answer { call, outcome }))
             }
             stray @ (ResponseMatch::Unknown | ResponseMatch::Duplicate | ResponseMatch::Stale) => {
                 stray.stray().map(Effect::Ignored)
@@ -207,16 +207,16 @@ impl Peer {
     }
 
     /// The client will send nothing more: every call that waits for its answer fails.
-    pub fn give_up_calls(&mut self) -> Vec<SessionCommand> {
+    pub fn give_up_calls(&mut self) -> Vec<FromClient> {
         self.sent.clear();
         let gone = || ErrorObject::new(Kind::PeerGone, "the client has ended its side of the connection");
-        self.outbound.drain().map(|call| SessionCommand::Answer { call, outcome: Err(gone()) }).collect()
+        self.outbound.drain().map(|call| FromClient::Answer { call, outcome: Err(gone()) }).collect()
     }
 
     /// The session has something for the client.
-    pub fn on_event(&mut self, event: SessionEvent) -> Option<Effect> {
+    pub fn on_event(&mut self, event: ToClient) -> Option<Effect> {
         match event {
-            SessionEvent::Answered { request, outcome } => {
+            ToClient::Answered { request, outcome } => {
                 if !self.inbound.finish(&request) {
                     return None;
                 }
@@ -225,27 +225,27 @@ impl Peer {
                     Err(error) => fail(Some(&request), &error),
                 })
             }
-            SessionEvent::Call { call, target, payload } => Some(match self.outbound.open(call) {
+            ToClient::Call { call, target, payload } => Some(match self.outbound.open(call) {
                 Ok(id) => {
                     self.sent.insert(call, id);
                     Effect::Send(encode_request(Some(id.0), INVOKE, &InvokeParams { target, payload }))
                 }
                 Err(rpc::Full) => {
                     let error = ErrorObject::new(Kind::Busy, "too many calls wait for the client");
-                    Effect::Command(SessionCommand::Answer { call, outcome: Err(error) })
+                    Effect::Command(FromClient::Answer { call, outcome: Err(error) })
                 }
             }),
-            SessionEvent::GiveUp { call } => {
+            ToClient::GiveUp { call } => {
                 let id = self.sent.remove(&call)?;
                 self.outbound.abandon(id);
                 let params = CancelParams { id: id.0 };
                 self.sends_cancels.then(|| Effect::Send(encode_request(None, CANCEL_INVOKE, &params)))
             }
-            SessionEvent::Release { reference, count } => {
+            ToClient::Release { reference, count } => {
                 let params = ReleaseParams { reference, count };
                 Some(Effect::Send(encode_request(None, RELEASE_REF, &params)))
             }
-            SessionEvent::Close(closing) => {
+            ToClient::Close(closing) => {
                 let (code, reason) = closing.code_and_reason();
                 Some(Effect::Close(code, reason))
             }

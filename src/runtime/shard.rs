@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::poll_counter::PollCounter;
 use super::{context_pool, heap, slice};
-use crate::protocol::boundary::Closing;
+use crate::protocol::client_messages::Closing;
 use crate::quota::Account;
 use crate::session::boundary::ToSession;
 

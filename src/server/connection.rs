@@ -18,7 +18,7 @@ use self::session_queue::SessionQueue;
 use crate::binding::Principal;
 use crate::budget::{Charge, ConnectionBudget, Purpose};
 use crate::observe;
-use crate::protocol::boundary::SessionCommand;
+use crate::protocol::client_messages::FromClient;
 use crate::protocol::methods::HandshakeParams;
 use crate::protocol::peer::{Effect, Peer};
 use crate::protocol::shape::tree_bytes;
@@ -187,10 +187,10 @@ impl Connection {
 
     /// The answer to a request past a quota or a budget. Answers and releases of the client are never refused: the
     /// session waits for them.
-    fn refuse(&mut self, command: &SessionCommand) -> Option<String> {
+    fn refuse(&mut self, command: &FromClient) -> Option<String> {
         let request = match command {
-            SessionCommand::Eval { request, .. } | SessionCommand::Invoke { request, .. } => request,
-            SessionCommand::Answer { .. } | SessionCommand::Release { .. } => return None,
+            FromClient::Eval { request, .. } | FromClient::Invoke { request, .. } => request,
+            FromClient::Answer { .. } | FromClient::Release { .. } => return None,
         };
         let error = match self.over_quota.take() {
             Some(exceeded) => refusal(exceeded),
@@ -203,29 +203,29 @@ impl Connection {
     }
 
     /// Charges the text at hand to the connection, by what it is.
-    fn charge(&mut self, command: &SessionCommand) -> Charge {
+    fn charge(&mut self, command: &FromClient) -> Charge {
         let text_bytes = std::mem::take(&mut self.text_bytes);
         let (purpose, bytes) = match command {
-            SessionCommand::Eval { .. } | SessionCommand::Invoke { .. } => (Purpose::Request, text_bytes),
-            SessionCommand::Answer { outcome: Ok(_), .. } | SessionCommand::Release { .. } => {
+            FromClient::Eval { .. } | FromClient::Invoke { .. } => (Purpose::Request, text_bytes),
+            FromClient::Answer { outcome: Ok(_), .. } | FromClient::Release { .. } => {
                 (Purpose::Answer, text_bytes)
             }
             // The data of an error is a value already.
-            SessionCommand::Answer { outcome: Err(error), .. } => {
+            FromClient::Answer { outcome: Err(error), .. } => {
                 (Purpose::Answer, text_bytes + error.data.as_ref().map_or(0, tree_bytes))
             }
         };
         self.config.budget.charge(purpose, bytes)
     }
 
-    fn pass_on(&mut self, command: SessionCommand, charge: Charge) {
+    fn pass_on(&mut self, command: FromClient, charge: Charge) {
         let Some(lease) = &self.lease else { return };
-        let is_eval = matches!(command, SessionCommand::Eval { .. });
+        let is_eval = matches!(command, FromClient::Eval { .. });
         if self.confirmed != (true, self.confirmed.1 | is_eval) {
             self.config.directory.confirm(lease, is_eval);
             self.confirmed = (true, self.confirmed.1 | is_eval);
         }
-        let is_request = is_eval || matches!(command, SessionCommand::Invoke { .. });
+        let is_request = is_eval || matches!(command, FromClient::Invoke { .. });
         if is_request {
             self.update_catalog();
         }

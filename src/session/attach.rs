@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::boundary::FromSession;
 use super::tables::Freed;
 use super::{ClientConnection, Effect, RefHolder, Session, SessionState};
-use crate::protocol::boundary::{Closing, SessionEvent};
+use crate::protocol::client_messages::{Closing, ToClient};
 use crate::protocol::fn_ref::FnRef;
 
 impl Session {
@@ -14,12 +14,11 @@ impl Session {
     pub(super) fn attach(&mut self, client: ClientConnection) {
         let connection = client.number;
         if connection <= self.state.last_connection {
-            return self
-                .send(FromSession::Client { connection, event: SessionEvent::Close(Closing::TakenOver) });
+            return self.send(FromSession::Client { connection, event: ToClient::Close(Closing::TakenOver) });
         }
         self.state.last_connection = connection;
         if let Some(number) = self.state.connection() {
-            self.send_event(SessionEvent::Close(Closing::TakenOver));
+            self.send_event(ToClient::Close(Closing::TakenOver));
             self.detach(number);
         }
         self.state.stalled = None;
@@ -87,7 +86,7 @@ impl Session {
     /// Tells the client that functions of its own are not held any more, if they are the present client's.
     fn release_to_client(&mut self, function: &FnRef, count: u64) {
         if let Some(reference) = self.own_reference(function) {
-            self.send_event(SessionEvent::Release { reference, count });
+            self.send_event(ToClient::Release { reference, count });
         }
     }
 

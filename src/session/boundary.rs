@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::catalog::Catalog;
-use crate::protocol::boundary::{Closing, SessionCommand, SessionEvent};
+use crate::protocol::client_messages::{Closing, FromClient, ToClient};
 use crate::protocol::fn_ref::FnRef;
 use crate::protocol::methods::{Payload, RawPayload};
 use crate::quota::QuotaExceeded;
@@ -40,7 +40,7 @@ pub(crate) enum ToSession {
     /// A message of a client.
     Client {
         connection: u64,
-        command: SessionCommand,
+        command: FromClient,
         /// The host's number for the bytes charged for it; 0 for none.
         charge: u64,
         admission: Admission,
@@ -105,7 +105,7 @@ pub(crate) enum FromSession {
         evals_queued: usize,
     },
     /// Something for a client.
-    Client { connection: u64, event: SessionEvent },
+    Client { connection: u64, event: ToClient },
     /// A handler is to work. Answered by [`ToSession::HandlerDone`].
     CallHandler(HandlerCall),
     /// The answer of a handler is not awaited any more.

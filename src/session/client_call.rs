@@ -10,7 +10,7 @@ use super::{CallValue, ChargedTo, PendingCall, PendingTarget, Session, Settlemen
 use crate::binding::tags;
 use crate::catalog::CatalogEntry;
 use crate::catalog::check::{Direction, check_value};
-use crate::protocol::boundary::SessionEvent;
+use crate::protocol::client_messages::ToClient;
 use crate::protocol::fn_ref::FnRef;
 use crate::protocol::fn_values;
 use crate::protocol::methods::{Payload, Target};
@@ -37,7 +37,7 @@ impl Session {
                     Some(id) => self.call_client(waiter, Target::Reference(id), payload, depth),
                     None => {
                         let message = "the function belongs to an earlier connection";
-                        self.fail_call(waiter, ErrorObject::new(Kind::UnknownRef, message));
+                        self.refuse_call(waiter, &payload, ErrorObject::new(Kind::UnknownRef, message));
                     }
                 },
             }
@@ -50,11 +50,12 @@ impl Session {
         let is_connected = self.state.client.is_some();
         let grace = Duration::from_millis(self.limits.client_grace_ms);
         if !is_connected && (grace.is_zero() || matches!(target, Target::Reference(_))) {
-            return self.fail_call(waiter, ErrorObject::new(Kind::PeerGone, "the client is not connected"));
+            let error = ErrorObject::new(Kind::PeerGone, "the client is not connected");
+            return self.refuse_call(waiter, &payload, error);
         }
         let charged_to = self.payer_of(&waiter);
         if let Err(error) = self.check_call(charged_to, &target, &payload) {
-            return self.fail_call(waiter, error);
+            return self.refuse_call(waiter, &payload, error);
         }
         let (wait, pauses) =
             if is_connected { self.time_for_call(charged_to, &target) } else { (grace, false) };
@@ -64,7 +65,7 @@ impl Session {
         let held_bytes = match is_connected && !is_line && !outbox.has_room_for_call() {
             true => match outbox.hold_call(number, &payload) {
                 Ok(bytes) => bytes,
-                Err(error) => return self.fail_call(waiter, error),
+                Err(error) => return self.refuse_call(waiter, &payload, error),
             },
             false => 0,
         };
@@ -76,7 +77,7 @@ impl Session {
         let (unsent, event) = if !is_connected || held_bytes > 0 {
             (Some(payload), None)
         } else {
-            (None, Some(SessionEvent::Call { call: number, target: target.clone(), payload }))
+            (None, Some(ToClient::Call { call: number, target: target.clone(), payload }))
         };
         let call = ClientCall { waiter, target, unsent, held_bytes, deadline: now + wait, depth, pauses };
         self.state.client_calls.insert(number, call);
@@ -186,7 +187,7 @@ impl Session {
     pub(super) fn send_held(&mut self) {
         while let Some(number) = self.state.client_calls.outbox.next_call() {
             if let Some((target, payload)) = self.state.client_calls.take_held(number) {
-                self.send_event(SessionEvent::Call { call: number, target, payload });
+                self.send_event(ToClient::Call { call: number, target, payload });
             }
         }
         while let Some(item) = self.state.client_calls.outbox.next_item() {
@@ -283,6 +284,14 @@ impl Session {
                 self.finish_announcement();
             }
         }
+    }
+
+    /// A call that is not even sent fails.
+    fn refuse_call(&mut self, waiter: Waiter, payload: &Payload, error: ErrorObject) {
+        if matches!(waiter, Waiter::Script { .. }) {
+            self.take_back_functions(payload);
+        }
+        self.fail_call(waiter, error);
     }
 
     /// A call that cannot be made, or is given up, fails.

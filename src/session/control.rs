@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Requester, Session, Stop};
 use crate::binding::tags;
-use crate::protocol::boundary::Closing;
+use crate::protocol::client_messages::Closing;
 use crate::protocol::declaration::Declaration;
 use crate::rpc::{ErrorObject, Id, Kind};
 

@@ -2,8 +2,10 @@
 
 use super::boundary::FromSession;
 use super::tables::{ClientCall, Waiter};
-use super::{ChargedTo, PendingCall, Session, Time};
-use crate::protocol::boundary::SessionEvent;
+use super::{ChargedTo, PendingCall, RefHolder, Session, Time};
+use crate::protocol::client_messages::ToClient;
+use crate::protocol::fn_values;
+use crate::protocol::methods::Payload;
 use crate::rpc::{ErrorObject, Kind};
 
 impl Session {
@@ -14,13 +16,14 @@ impl Session {
             let Some(call) = self.remove_client_call(number) else { break };
             is_any_over = true;
             let error = if call.unsent.is_none() {
-                self.send_event(SessionEvent::GiveUp { call: number });
+                self.send_event(ToClient::GiveUp { call: number });
                 ErrorObject::new(Kind::Timeout, "the client did not answer in time")
             } else if self.state.client.is_some() {
                 ErrorObject::new(Kind::Timeout, "the client did not answer earlier calls in time")
             } else {
                 ErrorObject::new(Kind::PeerGone, "the client did not come back in time")
             };
+            self.take_back_unsent(&call);
             self.fail_call(call.waiter, error);
         }
         if is_any_over {
@@ -69,9 +72,27 @@ impl Session {
     fn withdraw_call(&mut self, number: u64) -> Option<ClientCall> {
         let call = self.remove_client_call(number)?;
         if call.unsent.is_none() {
-            self.send_event(SessionEvent::GiveUp { call: number });
+            self.send_event(ToClient::GiveUp { call: number });
         }
+        self.take_back_unsent(&call);
         Some(call)
+    }
+
+    fn take_back_unsent(&mut self, call: &ClientCall) {
+        if let (Waiter::Script { .. }, Some(payload)) = (&call.waiter, &call.unsent) {
+            self.take_back_functions(payload);
+        }
+    }
+
+    /// Functions of the script in a call that never reached the client are not held by it.
+    pub(super) fn take_back_functions(&mut self, payload: &Payload) {
+        let values = match payload {
+            Payload::Input(input) => std::slice::from_ref(input),
+            Payload::Args(arguments) => arguments.as_slice(),
+        };
+        let functions = values.iter().flat_map(fn_values::names);
+        let exported: Vec<u64> = functions.filter_map(|function| function.script_number()).collect();
+        self.take_back_exports(RefHolder::Client, &exported);
     }
 
     /// Ends the calls of an eval or invocation that is stopped, and those that handlers make for it.
@@ -94,7 +115,8 @@ impl Session {
             }
         }
         let pending = self.state.pending.extract_if(.., |pending| pending.charged_to == charged_to);
-        for PendingCall { call, .. } in pending.collect::<Vec<_>>() {
+        for PendingCall { call, target, .. } in pending.collect::<Vec<_>>() {
+            self.take_back_functions(target.payload());
             self.drop_script_call(call);
         }
         self.send_held();

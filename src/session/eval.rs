@@ -14,7 +14,7 @@ use super::tables::{
     ConsoleLine, EvalSource, KeyedEval, OutboxItem, QueuedEval, RunningEval, TooManyRefs, WallClock,
 };
 use super::{Answer, Callable, ChargedTo, Encoded, RefHolder, Requester, Session, Turn, Work};
-use crate::protocol::boundary::SessionEvent;
+use crate::protocol::client_messages::ToClient;
 use crate::protocol::fn_ref::FnRef;
 use crate::protocol::fn_values;
 use crate::protocol::methods::EvalParams;
@@ -207,7 +207,7 @@ impl Session {
         let is_connected = self.is_connected(&requester);
         let Requester { id: request, charge, .. } = requester;
         if is_connected {
-            self.send_event(SessionEvent::Answered { request, outcome });
+            self.send_event(ToClient::Answered { request, outcome });
         }
         self.discharge(charge);
     }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::boundary::{FromSession, HandlerCall, HandlerInput, HandlerTarget};
-use super::tables::{HandlerWork, ScriptCall};
+use super::tables::{Freed, HandlerWork, ScriptCall};
 use super::{CallValue, Callable, Effect, InvokedBy, RefHolder, Session, Settlement, ValueSource};
 use crate::protocol::fn_ref::FnRef;
 use crate::protocol::fn_values;
@@ -41,13 +41,27 @@ impl Session {
                     InvokedBy::Client(requester) if self.is_connected(requester) => {
                         outcome.and_then(|value| self.export_functions(value))
                     }
-                    InvokedBy::Client(_) | InvokedBy::Handler { .. } => outcome,
+                    InvokedBy::Client(_) => outcome.inspect(|value| self.release_unsent(value)),
+                    InvokedBy::Handler { .. } => outcome,
                 };
                 self.reply(by, outcome);
             }
             // It was cancelled.
-            None => {}
+            None => {
+                let _ = outcome.inspect(|value| self.release_unsent(value));
+            }
         }
+    }
+
+    /// Functions that a handler made for an answer that nobody gets.
+    fn release_unsent(&mut self, value: &Value) {
+        let is_unsent = |function: &FnRef| !self.state.references.is_known(function);
+        let unsent = fn_values::names(value).into_iter().filter(is_unsent);
+        let freed = unsent.filter_map(|function| match function {
+            FnRef::Handler(number) => Some(Freed::Handler(number)),
+            FnRef::Script(_) | FnRef::Client { .. } => None,
+        });
+        self.free(freed.collect());
     }
 
     pub(super) fn cancel_handler_call(&mut self, number: u64) -> Option<HandlerWork> {

@@ -41,7 +41,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::limits::Limits;
-use crate::protocol::boundary::{Closing, SessionCommand, SessionEvent};
+use crate::protocol::client_messages::{Closing, FromClient, ToClient};
 use crate::rpc::ErrorObject;
 use boundary::{FromSession, Observation, SessionInfo, ToSession};
 pub(crate) use control::declarations as control_declarations;
@@ -84,6 +84,15 @@ pub(crate) enum PendingTarget {
     Function(crate::protocol::fn_ref::FnRef, crate::protocol::methods::Payload),
 }
 
+impl PendingTarget {
+    /// What it is called with.
+    fn payload(&self) -> &crate::protocol::methods::Payload {
+        match self {
+            Self::Binding(_, payload) | Self::Function(_, payload) => payload,
+        }
+    }
+}
+
 /// What a call of the script reaches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CallTarget {
@@ -93,6 +102,18 @@ pub(crate) enum CallTarget {
     Client(String),
     /// A function of the client or of a handler.
     Function(crate::protocol::fn_ref::FnRef),
+}
+
+impl CallTarget {
+    /// Who holds the functions that a call brings.
+    pub(crate) fn holder(&self) -> RefHolder {
+        match self {
+            Self::Server(_) | Self::Function(crate::protocol::fn_ref::FnRef::Handler(_)) => {
+                RefHolder::Handler
+            }
+            Self::Client(_) | Self::Function(_) => RefHolder::Client,
+        }
+    }
 }
 
 /// What the driver is to do.
@@ -230,20 +251,20 @@ impl Session {
     fn accept_command(
         &mut self,
         connection: u64,
-        command: SessionCommand,
+        command: FromClient,
         charge: u64,
         admission: boundary::Admission,
     ) {
         match command {
-            SessionCommand::Eval { request, params } => {
+            FromClient::Eval { request, params } => {
                 self.accept_eval(Requester { connection, id: request, charge }, params, admission);
             }
-            SessionCommand::Invoke { request, target, payload } => {
+            FromClient::Invoke { request, target, payload } => {
                 let requester = Requester { connection, id: request, charge };
                 self.invoke_for_client(requester, target, payload, admission);
             }
-            SessionCommand::Answer { call, outcome } => self.accept_answer(call, outcome, charge),
-            SessionCommand::Release { reference, count } => {
+            FromClient::Answer { call, outcome } => self.accept_answer(call, outcome, charge),
+            FromClient::Release { reference, count } => {
                 self.release_from_client(&reference, count);
                 self.discharge(charge);
             }
@@ -255,7 +276,7 @@ impl Session {
     }
 
     /// Sends something to the client, if one is connected.
-    fn send_event(&mut self, event: SessionEvent) {
+    fn send_event(&mut self, event: ToClient) {
         if let Some(client) = &self.state.client {
             let connection = client.number;
             self.send(FromSession::Client { connection, event });

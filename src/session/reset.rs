@@ -7,7 +7,7 @@
 use super::state::{Recovery, StoppedEval};
 use super::tables::{Console, Timers};
 use super::{ChargedTo, Effect, RefHolder, Session, Settled, Stop, Turn, Work};
-use crate::protocol::boundary::Closing;
+use crate::protocol::client_messages::Closing;
 use crate::rpc::{ErrorObject, Kind};
 
 impl Session {

@@ -13,7 +13,7 @@ use super::tables::{
 use super::{AwaitedPromise, ChargedTo, PendingCall, Requester, RootId, Time, Turn};
 use crate::catalog::Catalog;
 use crate::limits::Limits;
-use crate::protocol::boundary::Closing;
+use crate::protocol::client_messages::Closing;
 use crate::protocol::fn_ref::FnRef;
 use crate::protocol::names::CONSOLE_WRITE;
 use crate::quota::QuotaExceeded;

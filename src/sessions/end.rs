@@ -11,7 +11,7 @@ use super::live::LiveSession;
 use super::table::{Release, Released, TableError};
 use super::{Directory, SessionLease};
 use crate::limits::DURATION_MAX;
-use crate::protocol::boundary::Closing;
+use crate::protocol::client_messages::Closing;
 use crate::quota::SessionSlot;
 use crate::session::boundary::ToSession;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::concurrency::{ByteReceiver, ByteSender, byte_channel};
-use crate::protocol::boundary::SessionEvent;
+use crate::protocol::client_messages::ToClient;
 use crate::protocol::shape::tree_bytes;
 use crate::runtime::{Claim, MemoryTotal};
 
@@ -28,7 +28,7 @@ pub(crate) enum ConnectionEvent {
     /// The session is attached; evals that wait or run in it.
     Attached(usize),
     /// For the client.
-    Session(SessionEvent),
+    Session(ToClient),
 }
 
 /// The session's end.
@@ -60,12 +60,12 @@ pub(crate) fn event_channel(memory: &Arc<MemoryTotal>) -> (EventSender, EventRec
 fn weight(event: &ConnectionEvent) -> usize {
     let ConnectionEvent::Session(event) = event else { return EVENT_BYTES };
     match event {
-        SessionEvent::Answered { outcome: Ok(result), .. } => EVENT_BYTES + result.get().len(),
-        SessionEvent::Answered { outcome: Err(error), .. } => {
+        ToClient::Answered { outcome: Ok(result), .. } => EVENT_BYTES + result.get().len(),
+        ToClient::Answered { outcome: Err(error), .. } => {
             EVENT_BYTES + error.message.len() + error.data.as_ref().map_or(0, tree_bytes)
         }
-        SessionEvent::Call { payload, .. } => EVENT_BYTES + payload.text_bytes(),
-        SessionEvent::GiveUp { .. } | SessionEvent::Release { .. } | SessionEvent::Close(_) => EVENT_BYTES,
+        ToClient::Call { payload, .. } => EVENT_BYTES + payload.text_bytes(),
+        ToClient::GiveUp { .. } | ToClient::Release { .. } | ToClient::Close(_) => EVENT_BYTES,
     }
 }
 
@@ -103,7 +103,7 @@ mod tests {
     fn answer(bytes: usize) -> ConnectionEvent {
         let text = format!("\"{}\"", "x".repeat(bytes));
         let result = serde_json::value::RawValue::from_string(text).unwrap();
-        ConnectionEvent::Session(SessionEvent::Answered { request: Id::Number(1), outcome: Ok(result) })
+        ConnectionEvent::Session(ToClient::Answered { request: Id::Number(1), outcome: Ok(result) })
     }
 
     #[tokio::test]

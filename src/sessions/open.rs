@@ -23,7 +23,7 @@ use super::{Directory, busy, to_json};
 use crate::binding::{Principal, SessionScope};
 use crate::observe;
 use crate::observe::audit::Event;
-use crate::protocol::boundary::Closing;
+use crate::protocol::client_messages::Closing;
 use crate::protocol::methods::{HandshakeParams, ResumeParams};
 use crate::protocol::names::BINDINGS_CHANGED;
 use crate::rpc::{ErrorObject, Kind};

@@ -22,7 +22,7 @@ use crate::binding::{
 };
 use crate::limits::{DURATION_MAX, Limits};
 use crate::observe;
-use crate::protocol::boundary::{Closing, SessionEvent};
+use crate::protocol::client_messages::{Closing, ToClient};
 use crate::protocol::fn_ref::FnRef;
 use crate::protocol::fn_values;
 use crate::protocol::methods::{Payload, RawPayload};
@@ -90,7 +90,7 @@ impl SessionPort {
             HandlerInput::Text { .. } => CallContext::Client,
         };
         let default = Duration::from_millis(self.limits.binding_ms_max);
-        let make_call = |functions: Vec<FnRef>, timeout: Option<Duration>| Call {
+        let make_call = |functions: Vec<FunctionRef>, timeout: Option<Duration>| Call {
             session: Arc::clone(&self.scope),
             // A declaration may name any number.
             deadline: Instant::now() + timeout.unwrap_or(default).min(DURATION_MAX),
@@ -100,14 +100,16 @@ impl SessionPort {
             script_call,
             link: self.callbacks.clone(),
             host_functions: self.host_functions.clone(),
-            functions: functions.into_iter().map(|id| FunctionRef::new(id, self.callbacks.clone())).collect(),
+            functions,
         };
+        // Before anything is refused, so that they are given back in that case too.
+        let (input, functions) = self.hold_functions(input);
         match target {
             HandlerTarget::Binding(number) => {
                 let Some(binding) = self.handlers.at(number) else {
                     return Err(ErrorObject::new(Kind::UnknownBinding, "the binding was removed"));
                 };
-                let (input, functions) = self.read_input(input)?;
+                let (input, functions) = self.read_input(input, functions)?;
                 let call = make_call(functions, binding.timeout);
                 Ok(binding.begin(input, call, caller))
             }
@@ -115,7 +117,7 @@ impl SessionPort {
                 let Some(function) = self.host_functions.get(number) else {
                     return Err(ErrorObject::new(Kind::UnknownRef, "the function is gone"));
                 };
-                let (arguments, functions) = self.read_arguments(input)?;
+                let arguments = self.read_arguments(input)?;
                 let mut work = function.call(arguments, make_call(functions, None));
                 Ok(match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                     Poll::Ready(outcome) => BegunCall::Done(outcome.map_err(BindingError::into_object)),
@@ -142,9 +144,13 @@ impl SessionPort {
     }
 
     /// The input of a binding, and the functions in it that the handler holds while it works.
-    fn read_input(&self, input: HandlerInput) -> Result<(Value, Vec<FnRef>), ErrorObject> {
+    fn read_input(
+        &self,
+        input: HandlerInput,
+        functions: Vec<FunctionRef>,
+    ) -> Result<(Value, Vec<FunctionRef>), ErrorObject> {
         match input {
-            HandlerInput::Value { value, functions } => Ok((value, functions)),
+            HandlerInput::Value { value, .. } => Ok((value, functions)),
             HandlerInput::Text { payload, connection, charge } => {
                 let arguments = self.read_text(&payload, charge)?;
                 let Ok([input]) = <[Value; 1]>::try_from(arguments) else {
@@ -153,19 +159,30 @@ impl SessionPort {
                 // A handler sees the session's names for functions, and holds them while it works.
                 let input = fn_values::scope_to_connection(input, connection);
                 let functions = fn_values::names(&input);
-                Ok((input, functions))
+                Ok((input, self.function_refs(functions)))
             }
         }
     }
 
     /// The arguments of a handler's function, as a list.
-    fn read_arguments(&self, input: HandlerInput) -> Result<(Value, Vec<FnRef>), ErrorObject> {
+    fn read_arguments(&self, input: HandlerInput) -> Result<Value, ErrorObject> {
         match input {
-            HandlerInput::Value { value, functions } => Ok((value, functions)),
-            HandlerInput::Text { payload, charge, .. } => {
-                Ok((Value::Array(self.read_text(&payload, charge)?), Vec::new()))
-            }
+            HandlerInput::Value { value, .. } => Ok(value),
+            HandlerInput::Text { payload, charge, .. } => Ok(Value::Array(self.read_text(&payload, charge)?)),
         }
+    }
+
+    /// Takes over the functions that come with an input.
+    fn hold_functions(&self, mut input: HandlerInput) -> (HandlerInput, Vec<FunctionRef>) {
+        let functions = match &mut input {
+            HandlerInput::Value { functions, .. } => std::mem::take(functions),
+            HandlerInput::Text { .. } => Vec::new(),
+        };
+        (input, self.function_refs(functions))
+    }
+
+    fn function_refs(&self, functions: Vec<FnRef>) -> Vec<FunctionRef> {
+        functions.into_iter().map(|id| FunctionRef::new(id, self.callbacks.clone())).collect()
     }
 
     /// Makes values of what the client sent: the client is charged for what they take in memory.
@@ -231,8 +248,8 @@ impl SessionPort {
         }
     }
 
-    fn send_event(&self, connection: u64, event: SessionEvent) -> Option<ToSession> {
-        let is_last = matches!(event, SessionEvent::Close(_));
+    fn send_event(&self, connection: u64, event: ToClient) -> Option<ToSession> {
+        let is_last = matches!(event, ToClient::Close(_));
         let is_sent = self.link.send_event(connection, ConnectionEvent::Session(event));
         if is_last {
             self.link.disconnect(connection);
@@ -244,7 +261,7 @@ impl SessionPort {
         // First, so that a connection on another thread that hears of the end finds the session gone.
         self.link.mark_ended();
         if let Some(connection) = connection {
-            self.link.send_event(connection, ConnectionEvent::Session(SessionEvent::Close(closing)));
+            self.link.send_event(connection, ConnectionEvent::Session(ToClient::Close(closing)));
         }
         self.link.end();
         for cancel in std::mem::take(&mut *self.running.borrow_mut()).into_values() {

@@ -112,3 +112,15 @@ async fn stored_outcome_that_cannot_be_resent_holds_no_references() {
     assert_eq!(kind(&wire.request("eval", keyed).await), "TooManyRefs");
     assert_eq!(wire.info().await["functionsHeld"], json!(2));
 }
+
+#[tokio::test]
+async fn refused_call_leaves_none_of_its_functions_held() {
+    let (_running, mut wire) = live(Limits { calls_per_eval_max: 1, ..Limits::default() }).await;
+    let refused = "const said = [];
+        for (const call of [() => echo(() => 1), () => echo(() => 2)]) await call().catch(e => said.push(e.name));
+        said";
+    assert_eq!(wire.value(refused).await, json!(["TooManyCalls"]));
+    // One that a handler was given and did not keep is released when the handler is done.
+    assert_eq!(wire.value("1").await, json!(1));
+    assert_eq!(wire.info().await["functionsHeld"], json!(0));
+}

@@ -7,7 +7,7 @@ use serde_json::json;
 #[test]
 fn calls_to_a_client_that_sends_nothing_more_are_given_up_once() {
     let mut peer = live();
-    peer.on_event(SessionEvent::Call {
+    peer.on_event(ToClient::Call {
         call: 7,
         target: Target::Binding("notify".into()),
         payload: Payload::Input(Value::Null),
@@ -15,7 +15,7 @@ fn calls_to_a_client_that_sends_nothing_more_are_given_up_once() {
     let given_up = peer.give_up_calls();
     assert!(matches!(
         given_up.as_slice(),
-        [SessionCommand::Answer { call: 7, outcome: Err(error) }] if error.is(Kind::PeerGone)
+        [FromClient::Answer { call: 7, outcome: Err(error) }] if error.is(Kind::PeerGone)
     ));
     assert!(peer.give_up_calls().is_empty());
 }
@@ -62,24 +62,24 @@ fn a_refused_handshake_may_be_tried_again_and_a_second_one_not() {
 fn an_id_in_flight_is_refused_without_id() {
     let mut peer = live();
     let eval = r#"{"jsonrpc":"2.0","id":5,"method":"eval","params":{"code":"1"}}"#;
-    assert!(matches!(peer.on_text(eval), Some(Effect::Command(SessionCommand::Eval { .. }))));
+    assert!(matches!(peer.on_text(eval), Some(Effect::Command(FromClient::Eval { .. }))));
     assert_eq!(error_of(peer.on_text(eval)), (Value::Null, json!("InvalidRequest")));
     let outcome = Ok(serde_json::value::to_raw_value(&json!({"value": 1})).unwrap());
-    let answer = sent(peer.on_event(SessionEvent::Answered { request: Id::from(5), outcome }));
+    let answer = sent(peer.on_event(ToClient::Answered { request: Id::from(5), outcome }));
     assert_eq!(answer["result"], json!({"value": 1}));
-    assert!(matches!(peer.on_text(eval), Some(Effect::Command(SessionCommand::Eval { .. }))));
+    assert!(matches!(peer.on_text(eval), Some(Effect::Command(FromClient::Eval { .. }))));
 }
 
 #[test]
 fn calls_to_the_client_have_ids_of_their_own() {
     let mut peer = live();
     let target = Target::Binding("notify".into());
-    let call = |call| SessionEvent::Call { call, target: target.clone(), payload: Payload::Input(json!(1)) };
+    let call = |call| ToClient::Call { call, target: target.clone(), payload: Payload::Input(json!(1)) };
     assert_eq!(sent(peer.on_event(call(70)))["id"], json!(1));
     assert_eq!(sent(peer.on_event(call(71)))["id"], json!(2));
     let effect = peer.on_text(r#"{"jsonrpc":"2.0","id":2,"result":{"value":null}}"#);
-    assert!(matches!(effect, Some(Effect::Command(SessionCommand::Answer { call: 71, outcome: Ok(_) }))));
-    peer.on_event(SessionEvent::GiveUp { call: 70 });
+    assert!(matches!(effect, Some(Effect::Command(FromClient::Answer { call: 71, outcome: Ok(_) }))));
+    peer.on_event(ToClient::GiveUp { call: 70 });
     let late = peer.on_text(r#"{"jsonrpc":"2.0","id":1,"result":{"value":null}}"#);
     assert!(matches!(late, Some(Effect::Ignored("stale"))));
     let twice = peer.on_text(r#"{"jsonrpc":"2.0","id":2,"result":{"value":null}}"#);
@@ -102,14 +102,14 @@ fn a_call_given_up_is_cancelled_at_a_client_that_asks_for_it() {
         };
         peer.on_handshake(&request, Ok(&json!({})));
         let (target, payload) = (Target::Binding("notify".into()), Payload::Input(Value::Null));
-        peer.on_event(SessionEvent::Call { call: 70, target, payload });
-        let effect = peer.on_event(SessionEvent::GiveUp { call: 70 });
+        peer.on_event(ToClient::Call { call: 70, target, payload });
+        let effect = peer.on_event(ToClient::GiveUp { call: 70 });
         assert_eq!(effect.is_some(), is_sent, "{notifications}");
         if is_sent {
             let expected = json!({"jsonrpc": "2.0", "method": "cancel_invoke", "params": {"id": 1}});
             assert_eq!(sent(effect), expected);
         }
-        assert!(peer.on_event(SessionEvent::GiveUp { call: 70 }).is_none());
+        assert!(peer.on_event(ToClient::GiveUp { call: 70 }).is_none());
     }
 }
 
@@ -119,20 +119,20 @@ fn notifications_other_than_release_ref_are_ignored() {
     let effect = peer.on_text(r#"{"jsonrpc":"2.0","method":"eval","params":{"code":"1"}}"#);
     assert!(matches!(effect, Some(Effect::Ignored("notification"))));
     let effect = peer.on_text(r#"{"jsonrpc":"2.0","method":"release_ref","params":{"ref":"f1"}}"#);
-    assert!(matches!(effect, Some(Effect::Command(SessionCommand::Release { count: 1, .. }))));
+    assert!(matches!(effect, Some(Effect::Command(FromClient::Release { count: 1, .. }))));
 }
 
 #[test]
 fn refused_request_is_answered_once_and_its_id_is_free() {
     let mut peer = live();
     let eval = r#"{"jsonrpc":"2.0","id":5,"method":"eval","params":{"code":"1"}}"#;
-    assert!(matches!(peer.on_text(eval), Some(Effect::Command(SessionCommand::Eval { .. }))));
+    assert!(matches!(peer.on_text(eval), Some(Effect::Command(FromClient::Eval { .. }))));
     let error = ErrorObject::new(Kind::Busy, "too much");
     let answer = peer.refuse(&Id::from(5), &error).map(Effect::Send);
     assert_eq!(error_of(answer), (json!(5), json!("Busy")));
     assert!(peer.is_idle());
     assert_eq!(peer.refuse(&Id::from(5), &error), None);
-    assert!(matches!(peer.on_text(eval), Some(Effect::Command(SessionCommand::Eval { .. }))));
+    assert!(matches!(peer.on_text(eval), Some(Effect::Command(FromClient::Eval { .. }))));
 }
 
 #[test]

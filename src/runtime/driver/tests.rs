@@ -12,7 +12,7 @@ use super::super::total::MemoryTotal;
 use super::{Driver, DriverParts};
 use crate::catalog::Catalog;
 use crate::limits::Limits;
-use crate::protocol::boundary::{Closing, SessionCommand};
+use crate::protocol::client_messages::{Closing, FromClient};
 use crate::protocol::methods::EvalParams;
 use crate::quota::{Account, Quotas};
 use crate::rpc::{ErrorObject, Id};
@@ -42,7 +42,7 @@ impl Port for Recorder {
 
 fn eval(id: u64, code: &str) -> ToSession {
     let params = EvalParams { code: code.into(), ..EvalParams::default() };
-    let command = SessionCommand::Eval { request: Id::from(id), params };
+    let command = FromClient::Eval { request: Id::from(id), params };
     ToSession::Client { connection: 1, command, charge: 0, admission: Admission::default() }
 }
 

@@ -12,7 +12,7 @@ use crate::protocol::methods::Payload;
 use crate::rpc::{ErrorObject, Kind};
 use crate::session::boundary::HandlerTarget;
 use crate::session::tables::ScriptCall;
-use crate::session::{CallTarget, CallValue, PendingTarget, RefHolder, ValueSource};
+use crate::session::{CallTarget, CallValue, PendingTarget, ValueSource};
 
 /// Payloads up to here do not count towards the memory of all sessions: a call has a promise of about that size in the
 /// heap, which does.
@@ -28,9 +28,9 @@ impl Guest {
         input: &JsValue<'js>,
     ) -> rquickjs::Result<Promise<'js>> {
         let (promise, resolve, reject) = ctx.promise()?;
-        let (target, holder) = match key.as_int().and_then(|number| u32::try_from(number).ok()) {
-            Some(number) => (CallTarget::Server(number), RefHolder::Handler),
-            None => (CallTarget::Client(key.get()?), RefHolder::Client),
+        let target = match key.as_int().and_then(|number| u32::try_from(number).ok()) {
+            Some(number) => CallTarget::Server(number),
+            None => CallTarget::Client(key.get()?),
         };
         if self.refuses_calls(ctx, &reject)? {
             return Ok(promise);
@@ -38,7 +38,7 @@ impl Guest {
         let mut exported = Vec::new();
         let payload = match count {
             0 => Ok(json!({})),
-            1 => self.encode::<Tree>(ctx, input, holder, &mut exported),
+            1 => self.encode::<Tree>(ctx, input, target.holder(), &mut exported),
             _ => {
                 let wrong: JsValue<'js> = kit_function(&self.kit(ctx)?, "tooManyArguments")?.call(())?;
                 reject.call::<_, ()>((wrong,))?;
@@ -64,10 +64,7 @@ impl Guest {
         arguments: &Object<'js>,
     ) -> rquickjs::Result<Promise<'js>> {
         let (promise, resolve, reject) = ctx.promise()?;
-        let holder = match key {
-            FnRef::Handler(_) => RefHolder::Handler,
-            FnRef::Script(_) | FnRef::Client { .. } => RefHolder::Client,
-        };
+        let target = CallTarget::Function(key);
         if self.refuses_calls(ctx, &reject)? {
             return Ok(promise);
         }
@@ -76,7 +73,7 @@ impl Guest {
         let count: u32 = arguments.get("length")?;
         for index in 0..count {
             let argument: JsValue<'js> = arguments.get(index)?;
-            match self.encode::<Tree>(ctx, &argument, holder, &mut exported) {
+            match self.encode::<Tree>(ctx, &argument, target.holder(), &mut exported) {
                 Ok(value) => encoded.push(value),
                 Err(error) => {
                     self.reject_unencodable(ctx, &reject, &error)?;
@@ -88,7 +85,7 @@ impl Guest {
             Ok([input]) => Payload::Input(input),
             Err(arguments) => Payload::Args(arguments),
         };
-        self.open_call(ctx, (resolve, reject), CallTarget::Function(key), payload, exported)?;
+        self.open_call(ctx, (resolve, reject), target, payload, exported)?;
         Ok(promise)
     }
 
@@ -100,22 +97,23 @@ impl Guest {
         (resolve, reject): (Function<'js>, Function<'js>),
         target: CallTarget,
         payload: Payload,
-        exported: Vec<u64>,
+        mut exported: Vec<u64>,
     ) -> rquickjs::Result<()> {
         let payload_bytes = payload.tree_bytes();
         let opened = self.machine_mut().open_script_call(payload_bytes);
-        let call = match opened {
+        let call = match opened.and_then(|call| self.check_call().map(|()| call)) {
             Ok(call) => call,
-            Err(error) => return self.reject(ctx, &reject, &error, ValueSource::Handler, None),
+            Err(error) => return self.refuse_call(ctx, &reject, &error, &target, exported),
         };
         let is_claimed = payload_bytes > UNCLAIMED_BYTES_MAX;
         // To write a large payload takes a while in which QuickJS does not poll.
         if is_claimed && self.meter.is_over(Instant::now()) {
+            self.take_back(target.holder(), &mut exported);
             return Ok(());
         }
         if is_claimed && !self.claim.borrow_mut().try_grow(payload_bytes) {
             let error = ErrorObject::new(Kind::MemoryLimit, "the memory for sessions is used up");
-            return self.reject(ctx, &reject, &error, ValueSource::Handler, None);
+            return self.refuse_call(ctx, &reject, &error, &target, exported);
         }
         let claimed_bytes = if is_claimed { payload_bytes } else { 0 };
         if let Some(outcome) = self.dispatch(call, target, payload, exported) {
@@ -137,6 +135,16 @@ impl Guest {
         Ok(())
     }
 
+    /// Whether a call may be made at all.
+    fn check_call(&self) -> Result<(), ErrorObject> {
+        let shared = self.shared();
+        if shared.port.as_ref().is_some_and(|port| port.is_closed()) {
+            // The client is gone and the session lost: a call would act for a session that does not exist any more.
+            return Err(ErrorObject::new(Kind::SessionClosed, "the session is lost"));
+        }
+        shared.machine.borrow().check_call_depth()
+    }
+
     /// Sends a call on its way; returns the answer if it is there already.
     fn dispatch(
         &self,
@@ -147,13 +155,6 @@ impl Guest {
     ) -> Option<Result<Value, ErrorObject>> {
         let shared = self.shared();
         let port = shared.port.as_ref()?;
-        if port.is_closed() {
-            // The client is gone and the session lost: a call would act for a session that does not exist any more.
-            return Some(Err(ErrorObject::new(Kind::SessionClosed, "the session is lost")));
-        }
-        if let Err(error) = shared.machine.borrow().check_call_depth() {
-            return Some(Err(error));
-        }
         let functions = exported.into_iter().map(FnRef::Script).collect();
         let (target, value) = match (target, payload) {
             (CallTarget::Server(number), Payload::Input(input)) => (HandlerTarget::Binding(number), input),
@@ -185,6 +186,19 @@ impl Guest {
             shared.machine.borrow_mut().await_handler(number, call);
         }
         answer
+    }
+
+    /// A call is not made: nobody holds the functions in it.
+    fn refuse_call<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        reject: &Function<'js>,
+        error: &ErrorObject,
+        target: &CallTarget,
+        mut exported: Vec<u64>,
+    ) -> rquickjs::Result<()> {
+        self.take_back(target.holder(), &mut exported);
+        self.reject(ctx, reject, error, ValueSource::Handler, None)
     }
 
     /// Whether a call is not made, and its payload not even written: the script is to end, or there is no room.

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use crate::catalog::Catalog;
 use crate::observe;
-use crate::protocol::boundary::SessionCommand;
+use crate::protocol::client_messages::FromClient;
 use crate::quota::{Account, EvalSlot, QuotaExceeded};
 use crate::rpc::ErrorObject;
 use crate::session::boundary::Admission;
@@ -23,12 +23,12 @@ pub(super) fn watch_catalog(mut catalog_rx: watch::Receiver<Arc<Catalog>>) -> Ca
 /// What the quotas of a principal say to a request, and the place of an eval that waits, if these are counted.
 pub(super) fn admit(
     account: &Arc<Account>,
-    command: &SessionCommand,
+    command: &FromClient,
     waits: bool,
 ) -> (Admission, Option<EvalSlot>) {
     match command {
-        SessionCommand::Eval { .. } | SessionCommand::Invoke { .. } => {}
-        SessionCommand::Answer { .. } | SessionCommand::Release { .. } => return Default::default(),
+        FromClient::Eval { .. } | FromClient::Invoke { .. } => {}
+        FromClient::Answer { .. } | FromClient::Release { .. } => return Default::default(),
     }
     let cpu = account.check_cpu(Instant::now).err();
     let (queue, slot) = match waits.then(|| account.queue_eval()) {

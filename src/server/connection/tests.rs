@@ -10,7 +10,7 @@ use crate::binding::Policy;
 use crate::budget::ServerBudget;
 use crate::limits::Limits;
 use crate::observe::audit::Audit;
-use crate::protocol::boundary::SessionEvent;
+use crate::protocol::client_messages::ToClient;
 use crate::protocol::methods::{Payload, Target};
 use crate::quota::Quotas;
 use crate::sessions::SessionSettings;
@@ -128,7 +128,7 @@ fn answer_past_the_message_quota_is_not_refused() {
     let mut connection = over_quota();
     let (target, payload) = (Target::Binding("notify".into()), Payload::Input(serde_json::Value::Null));
     let mut out = Outbox::default();
-    let call = SessionEvent::Call { call: 7, target, payload };
+    let call = ToClient::Call { call: 7, target, payload };
     let call = ConnectionEvent::Session(call);
     connection.on_command(Input::Session(Some(call)), std::time::Instant::now(), &mut out);
     assert_eq!(out.take_texts().len(), 1);

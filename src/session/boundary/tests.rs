@@ -164,24 +164,24 @@ variants!(invoke_targets, invoke_target_name, InvokeTarget {
     Function => any_of(functions()).prop_map(InvokeTarget::Function),
 });
 
-variants!(commands, command_name, SessionCommand {
-    Eval => (id(), eval_params()).prop_map(|(request, params)| SessionCommand::Eval { request, params }),
+variants!(commands, command_name, FromClient {
+    Eval => (id(), eval_params()).prop_map(|(request, params)| FromClient::Eval { request, params }),
     Invoke => (id(), any_of(targets()), any_of(raw_payloads()))
-        .prop_map(|(request, target, payload)| SessionCommand::Invoke { request, target, payload }),
+        .prop_map(|(request, target, payload)| FromClient::Invoke { request, target, payload }),
     Answer => (any::<u64>(), outcome(raw()))
-        .prop_map(|(call, outcome)| SessionCommand::Answer { call, outcome }),
+        .prop_map(|(call, outcome)| FromClient::Answer { call, outcome }),
     Release => (text(), any::<u64>())
-        .prop_map(|(reference, count)| SessionCommand::Release { reference, count }),
+        .prop_map(|(reference, count)| FromClient::Release { reference, count }),
 });
 
-variants!(events, event_name, SessionEvent {
+variants!(events, event_name, ToClient {
     Answered => (id(), outcome(raw()))
-        .prop_map(|(request, outcome)| SessionEvent::Answered { request, outcome }),
+        .prop_map(|(request, outcome)| ToClient::Answered { request, outcome }),
     Call => (any::<u64>(), any_of(targets()), any_of(payloads()))
-        .prop_map(|(call, target, payload)| SessionEvent::Call { call, target, payload }),
-    GiveUp => any::<u64>().prop_map(|call| SessionEvent::GiveUp { call }),
-    Release => (text(), any::<u64>()).prop_map(|(reference, count)| SessionEvent::Release { reference, count }),
-    Close => any_of(closings()).prop_map(SessionEvent::Close),
+        .prop_map(|(call, target, payload)| ToClient::Call { call, target, payload }),
+    GiveUp => any::<u64>().prop_map(|call| ToClient::GiveUp { call }),
+    Release => (text(), any::<u64>()).prop_map(|(reference, count)| ToClient::Release { reference, count }),
+    Close => any_of(closings()).prop_map(ToClient::Close),
 });
 
 variants!(handler_targets, handler_target_name, HandlerTarget {

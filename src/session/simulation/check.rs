@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{RoundTrips, World};
-use crate::protocol::boundary::Closing;
+use crate::protocol::client_messages::Closing;
 use crate::session::boundary::ToSession;
 use crate::session::{RefHolder, RootId, Session, SessionState, Time};
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::World;
 use super::connection::{Connection, Request};
-use crate::protocol::boundary::{SessionCommand, SessionEvent};
+use crate::protocol::client_messages::{FromClient, ToClient};
 use crate::protocol::peer;
 use crate::session::boundary::{Admission, ToSession};
 use crate::session::tests::support::catalog;
@@ -80,8 +80,8 @@ impl World {
                 self.hear(number, &text);
             }
             peer::Effect::Command(command) => {
-                let is_eval = matches!(command, SessionCommand::Eval { .. });
-                let is_charged = !matches!(command, SessionCommand::Answer { .. }) || self.rng.bool();
+                let is_eval = matches!(command, FromClient::Eval { .. });
+                let is_charged = !matches!(command, FromClient::Answer { .. }) || self.rng.bool();
                 let admission = if is_charged { self.admission(is_eval) } else { Admission::default() };
                 let charge = if is_charged { self.host.charge(admission.has_slot) } else { 0 };
                 self.send(ToSession::Client { connection: number, command, charge, admission });
@@ -97,14 +97,14 @@ impl World {
     }
 
     /// The session has something for a connection: it must be the one that is attached.
-    pub(super) fn receive_event(&mut self, number: u64, event: SessionEvent) {
+    pub(super) fn receive_event(&mut self, number: u64, event: ToClient) {
         assert_eq!(
             self.clients.attached,
             Some(number),
             "sent to a connection that is not attached: {event:?}"
         );
-        let is_answer = matches!(event, SessionEvent::Answered { .. });
-        if let SessionEvent::Call { call, .. } = &event {
+        let is_answer = matches!(event, ToClient::Answered { .. });
+        if let ToClient::Call { call, .. } = &event {
             assert!(self.clients.calls.insert(*call), "the call {call} is sent twice");
         }
         let Some(connection) = self.clients.connections.get_mut(&number) else { return };

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::World;
 use crate::catalog::Catalog;
-use crate::protocol::boundary::Closing;
+use crate::protocol::client_messages::Closing;
 use crate::protocol::fn_ref::FnRef;
 use crate::protocol::methods::Payload;
 use crate::quota::{QuotaExceeded, Resource};

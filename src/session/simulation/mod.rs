@@ -25,7 +25,7 @@ use super::boundary::{FromSession, ToSession};
 use super::tests::support::{catalog, line, turn_line};
 use super::{ContextFacts, Effect, Input, Session, SessionState, Time};
 use crate::limits::Limits;
-use crate::protocol::boundary::Closing;
+use crate::protocol::client_messages::Closing;
 use clients::Clients;
 use context::Context;
 use host::Host;

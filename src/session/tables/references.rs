@@ -169,6 +169,11 @@ impl References {
         }
     }
 
+    /// Whether an entry stands for a function from outside.
+    pub(crate) fn is_known(&self, function: &FnRef) -> bool {
+        self.uses.contains_key(&Callable::Outside(function.clone()))
+    }
+
     /// Whether nothing outside could call into the script.
     pub(crate) fn has_no_exports(&self) -> bool {
         self.to_client.is_empty() && self.to_handlers.is_empty()

@@ -64,7 +64,7 @@ fn announcement_that_fails_or_expires_is_followed_by_the_next() {
     publish(&mut f, 3, &["b"]);
     f.lines();
     let refusal = ErrorObject::new(Kind::BindingError, "no");
-    f.command(1, SessionCommand::Answer { call: 1, outcome: Err(refusal) });
+    f.command(1, FromClient::Answer { call: 1, outcome: Err(refusal) });
     assert_eq!(f.lines(), [announced(2, 3, [&["b"], &[], &["a"]])]);
     publish(&mut f, 4, &["c"]);
     assert!(f.lines().is_empty());

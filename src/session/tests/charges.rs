@@ -20,7 +20,7 @@ fn eval_with_slot(f: &mut Fixture, id: u64, key: Option<&str>) {
     let key = key.map(str::to_owned);
     let params = EvalParams { code: "a".into(), key, ..EvalParams::default() };
     let admission = Admission { has_slot: true, ..Admission::default() };
-    f.command_with(1, SessionCommand::Eval { request: Id::from(id), params }, admission);
+    f.command_with(1, FromClient::Eval { request: Id::from(id), params }, admission);
 }
 
 #[test]
@@ -106,6 +106,6 @@ fn invokes_and_releases_are_discharged_once() {
     f.export(RefHolder::Client, 1);
     f.invoke_function(1, 5, "f1");
     f.invoke_function(1, 6, "f9");
-    f.command(1, SessionCommand::Release { reference: "f1".into(), count: 1 });
+    f.command(1, FromClient::Release { reference: "f1".into(), count: 1 });
     assert_eq!(balance(f), [(1, 0); 7]);
 }

@@ -207,7 +207,7 @@ fn console_lines_come_with_the_answer() {
         f.print("x");
         f.end_settled(outcome, Vec::new());
         let answered = f.messages().into_iter().find_map(|message| match message {
-            FromSession::Client { event: SessionEvent::Answered { outcome, .. }, .. } => Some(outcome),
+            FromSession::Client { event: ToClient::Answered { outcome, .. }, .. } => Some(outcome),
             _ => None,
         });
         let outcome = answered.unwrap();

@@ -35,7 +35,7 @@ fn function_of_a_handler_is_unknown_to_the_client() {
 fn function_released_as_often_as_sent_is_freed() {
     let mut f = exporting(RefHolder::Client);
     f.export(RefHolder::Client, 7);
-    let release = |count| SessionCommand::Release { reference: "f1".into(), count };
+    let release = |count| FromClient::Release { reference: "f1".into(), count };
     f.command(1, release(1));
     assert!(f.freed().is_empty());
     f.command(1, release(1));
@@ -89,7 +89,7 @@ fn invocation_not_delivered_holds_no_functions() {
 fn function_released_while_it_is_called_is_kept_until_then() {
     let mut f = exporting(RefHolder::Client);
     f.invoke_function(1, 2, "f1");
-    f.command(1, SessionCommand::Release { reference: "f1".into(), count: 1 });
+    f.command(1, FromClient::Release { reference: "f1".into(), count: 1 });
     assert!(f.freed().is_empty());
     assert_eq!(f.begin(), "Invocation(1): call root 1");
     f.end_ok(json!(1));
@@ -135,7 +135,6 @@ fn stopped_invocation_leaves_the_eval_alone() {
 
 #[test]
 fn imports_dropped_by_the_script_are_released_to_their_client() {
-    use crate::protocol::fn_ref::FnRef;
     let mut f = Fixture::attached();
     let (own, old) =
         (FnRef::Client { connection: 1, id: "c".into() }, FnRef::Client { connection: 0, id: "c".into() });
@@ -154,7 +153,6 @@ fn imports_dropped_by_the_script_are_released_to_their_client() {
 
 #[test]
 fn function_of_an_earlier_connection_cannot_be_called() {
-    use crate::protocol::fn_ref::FnRef;
     let mut f = Fixture::attached();
     f.eval(1, 1, "a");
     f.begin();
@@ -167,4 +165,45 @@ fn function_of_an_earlier_connection_cannot_be_called() {
     f.end();
     assert_eq!(f.lines(), ["1: call 1 c1 [1]"]);
     assert_eq!(f.begin(), "Eval(1): settle 2=UnknownRef");
+}
+
+/// Exports a function of the script to the client, and calls a binding of the client with it.
+fn call_with_function(f: &mut Fixture, binding: &str) {
+    let references = &mut f.session.state.references;
+    let number = references.export(RefHolder::Client, &Callable::Script(1)).unwrap();
+    f.call_client(binding, json!({"callback": {"$fn": FnRef::Script(number).to_string()}}));
+}
+
+#[test]
+fn function_in_a_call_that_is_refused_is_not_held() {
+    let mut f = Fixture::attached();
+    f.eval(1, 1, "a");
+    f.begin();
+    call_with_function(&mut f, "nothing");
+    call_with_function(&mut f, "count");
+    f.end();
+    assert_eq!(f.session.state.references.held_by(RefHolder::Client), 0);
+    assert_eq!(f.begin(), "Eval(1): settle 1=UnknownBinding 2=InvalidInput");
+}
+
+#[test]
+fn function_in_a_call_of_a_stopped_turn_is_not_held() {
+    let mut f = Fixture::attached();
+    f.eval(1, 1, "a");
+    f.begin();
+    call_with_function(&mut f, "tool");
+    f.end_stopped(Stop::Cpu);
+    assert_eq!(f.session.state.references.held_by(RefHolder::Client), 0);
+}
+
+#[test]
+fn function_in_a_call_that_is_sent_is_held() {
+    let mut f = Fixture::attached();
+    f.eval(1, 1, "a");
+    f.begin();
+    call_with_function(&mut f, "tool");
+    f.end();
+    assert_eq!(f.session.state.references.held_by(RefHolder::Client), 1);
+    f.wait(30_000);
+    assert_eq!(f.session.state.references.held_by(RefHolder::Client), 1, "the client may still have it");
 }

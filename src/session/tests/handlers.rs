@@ -3,7 +3,7 @@
 use super::*;
 
 fn function(number: u64) -> InvokeTarget {
-    InvokeTarget::Function(crate::protocol::fn_ref::FnRef::Script(number))
+    InvokeTarget::Function(FnRef::Script(number))
 }
 
 fn binding(name: &str) -> InvokeTarget {
@@ -57,6 +57,15 @@ fn handler_is_cancelled_with_its_eval() {
 }
 
 #[test]
+fn function_returned_for_a_cancelled_call_is_released() {
+    let (mut f, number) = waiting();
+    f.invoke(1, 2, "session.cancel", json!({}));
+    f.lines();
+    f.send(ToSession::HandlerDone { number, outcome: Ok(json!([{"$fn": FnRef::Handler(7).to_string()}])) });
+    assert_eq!(f.lines(), ["release functions [7]"]);
+}
+
+#[test]
 fn invoke_of_a_server_binding_is_answered_by_its_handler() {
     let mut f = Fixture::attached();
     f.invoke(1, 1, "kv.get", json!({"key": 1}));
@@ -80,7 +89,7 @@ fn handler_that_returns_functions_exports_them() {
         let held = f.session.state.references.held_by(RefHolder::Client);
         match is_connected {
             true => assert_eq!((f.lines(), held), (vec![r#"1: answer 1 {"value":{"$fn":"f1"}}"#.into()], 1)),
-            false => assert_eq!((f.lines(), held), (Vec::new(), 0)),
+            false => assert_eq!((f.lines(), held), (vec!["release functions [5]".into()], 0)),
         }
     }
 }
@@ -93,7 +102,7 @@ fn handler_function_is_called_and_released() {
     f.lines();
     f.invoke_function(1, 2, "f1");
     assert_eq!(f.lines(), ["handler 2 function 5 []"]);
-    let release = SessionCommand::Release { reference: "f1".into(), count: 1 };
+    let release = FromClient::Release { reference: "f1".into(), count: 1 };
     f.command(1, release);
     assert_eq!(f.lines(), ["release functions [5]"]);
     f.invoke_function(1, 3, "f1");

@@ -17,7 +17,7 @@ fn recovering(change: impl FnOnce(&mut Fixture)) -> Fixture {
 
 fn answered_data(f: &mut Fixture) -> Value {
     let data = f.messages().into_iter().find_map(|message| match message {
-        FromSession::Client { event: SessionEvent::Answered { outcome: Err(error), .. }, .. } => error.data,
+        FromSession::Client { event: ToClient::Answered { outcome: Err(error), .. }, .. } => error.data,
         _ => None,
     });
     data.unwrap()

@@ -23,7 +23,8 @@ use super::boundary::{Admission, FromSession, HandlerTarget, InvokeTarget, ToSes
 use super::tables::{ConsoleLine, ScriptCall};
 use super::*;
 use crate::limits::Limits;
-use crate::protocol::boundary::SessionCommand;
+use crate::protocol::client_messages::FromClient;
+use crate::protocol::fn_ref::FnRef;
 use crate::protocol::methods::{EvalParams, Payload, RawPayload, Target};
 use crate::rpc::{Id, Kind};
 use support::{catalog, line, turn_line};
@@ -119,14 +120,14 @@ impl Fixture {
     }
 
     /// A command of a client, with the next charge.
-    fn command_with(&mut self, connection: u64, command: SessionCommand, admission: Admission) -> u64 {
+    fn command_with(&mut self, connection: u64, command: FromClient, admission: Admission) -> u64 {
         self.last_charge += 1;
         let charge = self.last_charge;
         self.send(ToSession::Client { connection, command, charge, admission });
         charge
     }
 
-    fn command(&mut self, connection: u64, command: SessionCommand) -> u64 {
+    fn command(&mut self, connection: u64, command: FromClient) -> u64 {
         self.command_with(connection, command, Admission::default())
     }
 
@@ -135,7 +136,7 @@ impl Fixture {
     }
 
     fn eval_with(&mut self, connection: u64, id: u64, params: EvalParams) -> u64 {
-        self.command(connection, SessionCommand::Eval { request: Id::from(id), params })
+        self.command(connection, FromClient::Eval { request: Id::from(id), params })
     }
 
     fn keyed_eval(&mut self, connection: u64, id: u64, code: &str, key: &str) -> u64 {
@@ -146,17 +147,17 @@ impl Fixture {
     fn invoke(&mut self, connection: u64, id: u64, name: &str, input: Value) -> u64 {
         let target = Target::Binding(name.to_owned());
         let payload = RawPayload::Input(raw(&input));
-        self.command(connection, SessionCommand::Invoke { request: Id::from(id), target, payload })
+        self.command(connection, FromClient::Invoke { request: Id::from(id), target, payload })
     }
 
     fn invoke_function(&mut self, connection: u64, id: u64, reference: &str) -> u64 {
         let target = Target::Reference(reference.to_owned());
         let payload = RawPayload::Args(raw(&json!([])));
-        self.command(connection, SessionCommand::Invoke { request: Id::from(id), target, payload })
+        self.command(connection, FromClient::Invoke { request: Id::from(id), target, payload })
     }
 
     fn answer(&mut self, connection: u64, call: u64, value: Value) -> u64 {
-        self.command(connection, SessionCommand::Answer { call, outcome: Ok(raw(&value)) })
+        self.command(connection, FromClient::Answer { call, outcome: Ok(raw(&value)) })
     }
 
     /// Begins the next turn; says which.

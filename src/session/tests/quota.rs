@@ -25,7 +25,7 @@ fn eval_over_a_quota_is_refused() {
         if is_busy {
             f.eval(1, 1, "first");
         }
-        let eval = SessionCommand::Eval { request: Id::from(2), params: params() };
+        let eval = FromClient::Eval { request: Id::from(2), params: params() };
         f.command_with(1, eval, admission);
         let expected: &[&str] = if is_refused { &["1: answer 2 Busy"] } else { &[] };
         assert_eq!(f.lines(), expected, "{name}");
@@ -74,10 +74,10 @@ fn quota_used_up_refuses_calls_into_the_script() {
     f.export(RefHolder::Client, 1);
     let function = f.export(RefHolder::Handler, 1);
     f.send(ToSession::CpuQuota { exceeded: exceeded(Resource::Cpu), is_overdrawn: false });
-    let target = InvokeTarget::Function(crate::protocol::fn_ref::FnRef::Script(function));
+    let target = InvokeTarget::Function(FnRef::Script(function));
     f.handler_invoke(1, target.clone(), None);
     let (reference, payload) = (Target::Reference("f1".into()), RawPayload::Args(raw(&json!([]))));
-    let invoke = SessionCommand::Invoke { request: Id::from(2), target: reference, payload };
+    let invoke = FromClient::Invoke { request: Id::from(2), target: reference, payload };
     let admission = Admission { cpu: Some(exceeded(Resource::Cpu)), ..Admission::default() };
     f.command_with(1, invoke, admission);
     assert_eq!(f.lines(), ["request 1 Busy", "1: answer 2 Busy"]);

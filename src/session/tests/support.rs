@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::catalog::Catalog;
-use crate::protocol::boundary::SessionEvent;
+use crate::protocol::client_messages::ToClient;
 use crate::protocol::methods::{Payload, Target};
 use crate::rpc::ErrorObject;
 use crate::session::boundary::{FromSession, HandlerInput, HandlerTarget, Observation};
@@ -58,12 +58,12 @@ fn outcome_of<T>(outcome: &Result<T, ErrorObject>, value: impl Fn(&T) -> String)
     }
 }
 
-fn event(event: &SessionEvent) -> String {
+fn event(event: &ToClient) -> String {
     match event {
-        SessionEvent::Answered { request, outcome } => {
+        ToClient::Answered { request, outcome } => {
             format!("answer {request} {}", outcome_of(outcome, |text| text.get().to_owned()))
         }
-        SessionEvent::Call { call, target, payload } => {
+        ToClient::Call { call, target, payload } => {
             let (Target::Binding(name) | Target::Reference(name)) = target;
             let payload = match payload {
                 Payload::Input(input) => input.to_string(),
@@ -71,9 +71,9 @@ fn event(event: &SessionEvent) -> String {
             };
             format!("call {call} {name} {payload}")
         }
-        SessionEvent::GiveUp { call } => format!("give up {call}"),
-        SessionEvent::Release { reference, count } => format!("release {reference} {count}"),
-        SessionEvent::Close(closing) => format!("close {closing:?}"),
+        ToClient::GiveUp { call } => format!("give up {call}"),
+        ToClient::Release { reference, count } => format!("release {reference} {count}"),
+        ToClient::Close(closing) => format!("close {closing:?}"),
     }
 }
 

@@ -42,7 +42,7 @@ async fn serve(port: SessionPort, mut inbox_rx: mpsc::Receiver<ToSession>) {
         match message {
             ToSession::Attach { connection, .. } => {
                 if let Some(connection) = holder.replace(connection) {
-                    let event = SessionEvent::Close(Closing::TakenOver);
+                    let event = ToClient::Close(Closing::TakenOver);
                     port.receive(FromSession::Client { connection, event });
                 }
                 port.receive(FromSession::Attached { connection, evals_queued: 0 });
@@ -50,13 +50,13 @@ async fn serve(port: SessionPort, mut inbox_rx: mpsc::Receiver<ToSession>) {
             ToSession::Detach { connection } => {
                 holder.take_if(|holder| *holder == connection);
             }
-            ToSession::Client { connection, command: SessionCommand::Eval { request, params }, .. } => {
+            ToSession::Client { connection, command: FromClient::Eval { request, params }, .. } => {
                 match params.code.as_str() {
                     CRASH => return,
                     CLOSE => return end(&port, inbox_rx, holder, Closing::ByClient),
                     code => {
                         let outcome = Ok(to_raw_value(code).unwrap());
-                        let event = SessionEvent::Answered { request, outcome };
+                        let event = ToClient::Answered { request, outcome };
                         port.receive(FromSession::Client { connection, event });
                     }
                 }

@@ -17,7 +17,7 @@ use super::{Directory, OpenSession, SessionLease, SessionSettings};
 use crate::binding::{Policy, Principal};
 use crate::limits::Limits;
 use crate::observe::audit::Audit;
-use crate::protocol::boundary::{Closing, SessionCommand, SessionEvent};
+use crate::protocol::client_messages::{Closing, FromClient, ToClient};
 use crate::protocol::methods::{EvalParams, HandshakeParams};
 use crate::quota::Quotas;
 use crate::rpc::{ErrorObject, Id};
@@ -86,7 +86,7 @@ impl Client {
     async fn send(&self, directory: &Directory, code: &str) {
         directory.confirm(&self.lease, true);
         let params = EvalParams { code: code.to_owned(), ..EvalParams::default() };
-        let command = SessionCommand::Eval { request: Id::Number(1), params };
+        let command = FromClient::Eval { request: Id::Number(1), params };
         let message = ToSession::Client {
             connection: self.lease.connection,
             command,
@@ -100,7 +100,7 @@ impl Client {
     async fn eval(&mut self, directory: &Directory, code: &str) -> String {
         self.send(directory, code).await;
         match self.events.recv().await {
-            Some(ConnectionEvent::Session(SessionEvent::Answered { outcome: Ok(result), .. })) => {
+            Some(ConnectionEvent::Session(ToClient::Answered { outcome: Ok(result), .. })) => {
                 serde_json::from_str(result.get()).unwrap()
             }
             other => panic!("{other:?}"),
@@ -110,7 +110,7 @@ impl Client {
     /// Why the session closes the connection; `None` if it is lost.
     async fn closing(&mut self) -> Option<Closing> {
         match self.events.recv().await? {
-            ConnectionEvent::Session(SessionEvent::Close(closing)) => Some(closing),
+            ConnectionEvent::Session(ToClient::Close(closing)) => Some(closing),
             other => panic!("{other:?}"),
         }
     }

@@ -1,4 +1,5 @@
-//! What passes between a connection and its session: two enums that could travel between processes.
+//! What a client and its session say to each other, with the ids of the wire replaced by the session's: two enums that
+//! could travel between processes.
 //!
 //! A connection's driver knows the wire and its ids; a session knows scripts. Neither calls into the other. Requests
 //! of the client are named by their JSON-RPC id, calls of the session by a number of the session's own.
@@ -9,9 +10,9 @@ use serde_json::value::RawValue;
 use super::methods::{EvalParams, Payload, RawPayload, Target};
 use crate::rpc::{ErrorObject, Id};
 
-/// From the connection to its session.
+/// From the client to its session.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum SessionCommand {
+pub enum FromClient {
     /// The client wants code to run.
     Eval {
         /// Its request.
@@ -28,7 +29,7 @@ pub enum SessionCommand {
         /// With what.
         payload: RawPayload,
     },
-    /// The client answered a [`SessionEvent::Call`].
+    /// The client answered a [`ToClient::Call`].
     Answer {
         /// Which.
         call: u64,
@@ -44,9 +45,9 @@ pub enum SessionCommand {
     },
 }
 
-/// From the session to its connection.
+/// From the session to its client.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum SessionEvent {
+pub enum ToClient {
     /// A request is answered.
     Answered {
         /// Which.
