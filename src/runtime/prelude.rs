@@ -10,9 +10,10 @@
 use std::sync::OnceLock;
 
 use rquickjs::function::This;
-use rquickjs::{Context, Ctx, Exception, Function, Module, Object, Runtime, WriteOptions};
+use rquickjs::{Context, Ctx, Exception, Function, Object, Runtime};
 
 use super::host;
+use super::script::{Code, CompileError, Script};
 
 /// A part that is compiled on its own: its name, its parameter, its files, its bytecode.
 struct Part {
@@ -70,27 +71,27 @@ impl Part {
         let bytecode = self.bytecode.get_or_init(|| self.compile().map_err(|error| error.to_string()));
         let bytecode = bytecode.as_ref().map_err(|why| Exception::throw_internal(ctx, why))?;
         // SAFETY: these bytes were written by `compile` in this very process, by this very QuickJS, and live as long.
-        let module = unsafe { Module::load(ctx.clone(), bytecode) }?;
-        // The module only defines a function, so it is evaluated when `eval` returns.
-        let (module, _) = module.eval()?;
-        module.get("default")
+        let script = unsafe { Script::from_bytecode(ctx, bytecode) }?;
+        script.run(ctx)?.get()
     }
 
-    fn compile(&self) -> rquickjs::Result<Vec<u8>> {
+    /// An expression that is the function: a script leaves nothing else behind in a context.
+    fn compile(&self) -> Result<Vec<u8>, CompileError> {
         let body = self.files.join("\n");
         let source = if self.name == CORE.name {
-            format!("export default function (host) {{ \"use strict\";\n{body}\nreturn exports; }}")
+            format!("(function (host) {{ \"use strict\";\n{body}\nreturn exports; }})")
         } else {
             format!(
-                "export default function (core) {{ \"use strict\"; const exports = {{ __proto__: null }};\n{body}\nreturn exports; }}"
+                "(function (core) {{ \"use strict\"; const exports = {{ __proto__: null }};\n{body}\nreturn exports; }})"
             )
         };
         let context = Context::full(&Runtime::new()?)?;
         context.with(|ctx| {
-            let module = Module::declare(ctx.clone(), self.name, source).inspect_err(|_| {
+            let code = Code { text: &source, name: self.name, awaits: false };
+            let script = Script::compile(&ctx, &code).inspect_err(|_| {
                 tracing::error!(part = self.name, thrown = ?ctx.catch(), "the prelude does not compile");
             })?;
-            module.write(WriteOptions { strip_debug: true, ..WriteOptions::default() })
+            Ok(script.to_bytecode(&ctx)?)
         })
     }
 }

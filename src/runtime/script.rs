@@ -1,4 +1,4 @@
-//! The code of an eval, compiled and then run.
+//! Code, compiled and then run: that of an eval, and the parts of the prelude, which are compiled once for all contexts.
 //!
 //! In two steps, because what the compiler refuses may be TypeScript, and must not be confused with a `SyntaxError` that
 //! the code throws when it runs. Code without `await` runs as a plain script, whose value is there when it returns;
@@ -55,6 +55,39 @@ impl<'js> Script<'js> {
                 flags.cast_signed(),
             );
             raw::owned(ctx, compiled)
+        };
+        Ok(Self(compiled?))
+    }
+
+    /// What was compiled as bytes, for other contexts; without the positions of the source.
+    pub(crate) fn to_bytecode(&self, ctx: &Ctx<'js>) -> rquickjs::Result<Vec<u8>> {
+        let context = ctx.as_raw().as_ptr();
+        let flags = qjs::JS_WRITE_OBJ_BYTECODE | qjs::JS_WRITE_OBJ_STRIP_DEBUG;
+        let mut length = 0;
+        // SAFETY: the value is what `compile` got from this very context. The bytes are ours to free, and are copied before.
+        unsafe {
+            let bytes = qjs::JS_WriteObject(context, &raw mut length, self.0.as_raw(), flags.cast_signed());
+            if bytes.is_null() {
+                return Err(rquickjs::Error::Exception);
+            }
+            let bytecode = std::slice::from_raw_parts(bytes, length as usize).to_vec();
+            qjs::js_free(context, bytes.cast());
+            Ok(bytecode)
+        }
+    }
+
+    /// Code that was compiled before, in whichever context.
+    ///
+    /// # Safety
+    ///
+    /// [`Self::to_bytecode`] returned these bytes in this very process: QuickJS trusts what it reads.
+    pub(crate) unsafe fn from_bytecode(ctx: &Ctx<'js>, bytecode: &[u8]) -> rquickjs::Result<Self> {
+        let flags = qjs::JS_READ_OBJ_BYTECODE.cast_signed();
+        // SAFETY: the context is live and entered, and the caller guarantees the bytes. The result is ours to free.
+        let compiled = unsafe {
+            let context = ctx.as_raw().as_ptr();
+            let read = qjs::JS_ReadObject(context, bytecode.as_ptr(), bytecode.len() as _, flags);
+            raw::owned(ctx, read)
         };
         Ok(Self(compiled?))
     }

@@ -69,6 +69,7 @@ impl Engine {
         runtime.set_max_stack_size(guest.limits.stack_bytes_max);
         let context = Context::full(&runtime)?;
         context.with(|ctx| -> rquickjs::Result<()> {
+            keep_shapes(&ctx, &guest)?;
             let host = guest::install(&ctx, &guest)?;
             let kit = prelude::install(&ctx, host).inspect_err(|_| {
                 tracing::error!(thrown = ?ctx.catch(), "the prelude does not start");
@@ -186,6 +187,17 @@ impl Drop for Engine {
         self.poll_counter.detach();
         self.guest.roots.clear();
     }
+}
+
+/// Keeps an empty object of each common prototype. QuickJS forgets the shape of empty objects with the last one of them,
+/// and would make it anew for nearly every object and function.
+fn keep_shapes(ctx: &Ctx<'_>, guest: &Guest) -> rquickjs::Result<()> {
+    let functions = Function::prototype(ctx.clone());
+    for prototype in [None, Some(&functions)] {
+        guest.roots.hold(ctx, Object::new_proto(ctx.clone(), prototype)?)?;
+    }
+    guest.roots.hold(ctx, Object::new(ctx.clone())?)?;
+    Ok(())
 }
 
 /// The source of an awaited promise, for the stack traces of its errors.
