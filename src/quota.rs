@@ -22,6 +22,13 @@ const SLOT_RETRY: Duration = Duration::from_secs(1);
 const CPU_OVERDRAFT_SECONDS_MIN: f64 = 1.0;
 
 /// What a principal may hold concurrently or use over time; what is absent is not limited. Past any of them: `Busy`.
+///
+/// ```
+/// use scomp::quota::Quotas;
+///
+/// let quotas = Quotas { sessions_max: Some(4), cpu_seconds_per_minute: Some(20.0), ..Quotas::default() };
+/// # assert_eq!(quotas.queued_evals_max, None);
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Quotas {

@@ -94,6 +94,31 @@ impl std::fmt::Debug for HostFunctions {
 }
 
 /// One call of a binding, as its handler sees it.
+///
+/// ```
+/// use scomp::binding::{BindingError, Call};
+/// use scomp::client::Client;
+/// use scomp::server::Server;
+/// use serde_json::{Value, json};
+///
+/// /// Calls the function that the script passes, once for each number up to three.
+/// async fn count(input: Value, call: Call) -> Result<Value, BindingError> {
+///     let visit = call.function(&input["visit"]).ok_or_else(|| BindingError::new("visit is not a function"))?;
+///     let mut seen = Vec::new();
+///     for number in 1..=3 {
+///         seen.push(visit.call(vec![json!(number)], call.depth).await?);
+///     }
+///     Ok(json!(seen))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = Server::builder().bind("count", "Counts to three.", count).build()?;
+/// let client = Client::builder().connect_transport(server.connect()).await?;
+/// let output = client.eval("await count({ visit: n => n * n })").await?;
+/// assert_eq!(output.value, json!([1, 4, 9]));
+/// # Ok(()) }
+/// ```
 #[derive(Debug)]
 pub struct Call {
     /// Who calls.

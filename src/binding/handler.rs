@@ -39,6 +39,14 @@ where
 }
 
 /// A handler from a function over JSON values.
+///
+/// ```
+/// use scomp::binding::handler;
+/// use serde_json::json;
+///
+/// let echo = handler(|input, _call| async move { Ok(json!({ "received": input })) });
+/// # let _ = echo;
+/// ```
 pub fn handler<F, Fut>(function: F) -> Arc<dyn Handler>
 where
     F: Fn(Value, Call) -> Fut + Send + Sync + 'static,

@@ -10,6 +10,15 @@ use super::Roles;
 use crate::quota::{Account, Quotas};
 
 /// What a principal's sessions may do. The default allows everything.
+///
+/// ```
+/// use scomp::binding::Policy;
+///
+/// // Reads freely, asks before it writes, sends nothing.
+/// let policy: Policy = toml::from_str("allow = ['read']\napprove = ['write']\ndeny = ['mail.send']")?;
+/// assert!(policy.deny.contains("mail.send"));
+/// # Ok::<(), toml::de::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {

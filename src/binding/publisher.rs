@@ -11,6 +11,22 @@ use super::handlers::PackageId;
 use super::{Binding, DeclarationProblem, Handlers};
 
 /// Publishes changed bindings of one package. Cheap to clone; it does not keep the server alive.
+///
+/// ```
+/// use scomp::package::Package;
+/// use scomp::server::Server;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let tools = Package::new("tools").bind("hello", "Greets.", async |name: String, _| Ok(format!("hello {name}")));
+/// let publisher = tools.publisher();
+/// let server = Server::builder().package(tools).build()?;
+/// assert!(server.catalog().contains("hello"));
+/// // The package has no bindings from the next eval on.
+/// publisher.replace(Vec::new()).await;
+/// assert!(!server.catalog().contains("hello"));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 pub struct BindingPublisher(Arc<Mutex<Target>>);
 

@@ -21,6 +21,25 @@ use crate::schema::SchemaSource;
 pub struct PackageError(pub Vec<DeclarationProblem>);
 
 /// Bindings made in code.
+///
+/// ```
+/// use scomp::binding::{BindingError, BindingLimits, Call};
+/// use scomp::package::Package;
+/// use scomp::server::Server;
+///
+/// async fn send((to, text): (String, String), _: Call) -> Result<usize, BindingError> {
+///     if !to.contains('@') {
+///         return Err(BindingError::new("no such address"));
+///     }
+///     Ok(text.len())
+/// }
+///
+/// let limits = BindingLimits { timeout_ms: Some(5_000), ..BindingLimits::default() };
+/// let mail = Package::new("mail").bind_with("mail.send", "Sends a mail.", ["external"], limits, send);
+/// let server = Server::builder().package(mail).build()?;
+/// assert!(server.catalog().contains("mail.send"));
+/// # Ok::<(), scomp::server::StartError>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct Package {
     name: String,

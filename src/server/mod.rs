@@ -74,6 +74,30 @@ pub(crate) struct ServerState {
 }
 
 /// A server. Cheap to clone.
+///
+/// ```
+/// use scomp::binding::{BindingError, Call};
+/// use scomp::client::Client;
+/// use scomp::server::Server;
+/// use serde::Deserialize;
+///
+/// #[derive(Deserialize, schemars::JsonSchema)]
+/// struct Names { first: String, last: String }
+///
+/// async fn initials(names: Names, _: Call) -> Result<String, BindingError> {
+///     Ok([names.first, names.last].iter().filter_map(|name| name.chars().next()).collect())
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = Server::builder().bind("initials", "First letters of a name.", initials).build()?;
+/// // In the same process; `server.serve(listener)` takes connections from outside.
+/// let client = Client::builder().connect_transport(server.connect()).await?;
+/// let output = client.eval("await initials({ first: 'Ada', last: 'Lovelace' })").await?;
+/// assert_eq!(output.value, "AL");
+/// assert_eq!(server.session_count(), 1);
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct Server {
     state: Arc<ServerState>,
