@@ -135,6 +135,8 @@ impl World {
         let (epoch, clients) = (self.epoch, &mut self.clients);
         let Some(connection) = clients.connections.get_mut(&number) else { return };
         let value = &answer["result"]["value"];
+        // An answer that waited behind console lines may be of a context that was replaced since.
+        let made = value["epoch"].as_u64().unwrap_or(epoch);
         match request {
             Request::Eval(name) => {
                 let sent = &clients.evals[name];
@@ -149,14 +151,14 @@ impl World {
                     assert!(sent.order > connection.last_answered, "{name} is answered out of order");
                     connection.last_answered = sent.order;
                 }
-                connection.receive_functions(value, epoch);
+                connection.receive_functions(value, made);
             }
             Request::Function(since) => {
                 let is_unknown = answer["error"]["data"]["kind"] == json!("UnknownRef");
                 assert!(!is_unknown || *since < epoch, "a function that is held is unknown: {answer}");
-                connection.receive_functions(value, epoch);
+                connection.receive_functions(value, made);
             }
-            Request::Other => connection.receive_functions(value, epoch),
+            Request::Other => connection.receive_functions(value, made),
         }
     }
 

@@ -195,7 +195,7 @@ impl World {
             return;
         }
         let names: Vec<Value> = exported.iter().map(|number| json!({"$fn": format!("f{number}")})).collect();
-        let value = json!({"name": name, "functions": names});
+        let value = json!({"name": name, "functions": names, "epoch": self.epoch});
         let outcome = match (outcome, holder) {
             (Ok(()), RefHolder::Client) => Ok(Encoded::Text(to_raw_value(&value).unwrap())),
             (Ok(()), RefHolder::Handler) => Ok(Encoded::Tree(value)),
