@@ -53,7 +53,7 @@ impl Session {
         }
     }
 
-    /// Functions that a handler made for an answer that nobody gets.
+    /// Functions that a handler made for an answer that has no receiver.
     fn release_unsent(&mut self, value: &Value) {
         let is_unsent = |function: &FnRef| !self.state.references.is_known(function);
         let unsent = fn_values::names(value).into_iter().filter(is_unsent);

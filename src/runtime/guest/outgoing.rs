@@ -188,7 +188,7 @@ impl Guest {
         answer
     }
 
-    /// A call is not made: nobody holds the functions in it.
+    /// A call is not made, so the functions in it are not held either.
     fn refuse_call<'js>(
         &self,
         ctx: &Ctx<'js>,
