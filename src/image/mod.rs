@@ -16,6 +16,8 @@ pub(crate) mod chain;
 pub(crate) mod delta;
 pub(crate) mod error;
 pub(crate) mod extents;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 pub(crate) mod key;
 pub(crate) mod log_file;
 pub(crate) mod record;
