@@ -10,6 +10,7 @@ use crate::protocol::peer::{Effect, Peer};
 use crate::rpc::{self, Message};
 use crate::schema::{CheckError, Schema, SchemaBudget, SchemaSource};
 
+pub use crate::image::fuzzing::image;
 pub use crate::runtime::fuzzing::{source, value};
 
 /// The message codec: whatever is refused is refused with a message that the codec itself can read.
@@ -61,8 +62,13 @@ mod tests {
 
     type Target = (&'static str, fn(&[u8]));
 
-    const TARGETS: [Target; 4] =
-        [("message", message), ("declaration", declaration), ("source", source), ("value", value)];
+    const TARGETS: [Target; 5] = [
+        ("message", message),
+        ("declaration", declaration),
+        ("source", source),
+        ("value", value),
+        ("image", image),
+    ];
 
     #[test]
     fn every_target_holds_on_its_corpus() {

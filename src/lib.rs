@@ -39,6 +39,9 @@ pub mod config;
 #[cfg(all(feature = "server", any(test, feature = "fuzzing")))]
 #[doc(hidden)]
 pub mod fuzzing;
+#[cfg(all(feature = "server", unix))]
+#[allow(dead_code, reason = "the records are complete before all of their users are")]
+pub(crate) mod image;
 pub mod limits;
 #[cfg(feature = "server")]
 pub mod observe;
