@@ -17,9 +17,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-use libmimalloc_sys as mimalloc;
 use parking_lot::Mutex;
-use rquickjs::{Context, Ctx, Runtime};
+use rquickjs::{Context, Ctx, Runtime, qjs};
 
 use super::heap::{Heap, HeapUsage};
 use super::meter::{Meter, SLICE};
@@ -106,7 +105,8 @@ fn offset() -> Option<usize> {
 
 fn find() -> Option<usize> {
     let share = Share::replace(&MemoryTotal::new(usize::MAX));
-    let heap = Heap::new(Rc::new(Meter::new()), Rc::new(HeapUsage::new(PROBE_BYTES_MAX, share)));
+    let used = HeapUsage::new(PROBE_BYTES_MAX, share).ok()?;
+    let heap = Heap::new(Rc::new(Meter::new()), Rc::new(used));
     let runtime = Runtime::new_with_alloc(heap).ok()?;
     let context = Context::full(&runtime).ok()?;
     context.with(|ctx| {
@@ -134,12 +134,13 @@ fn find() -> Option<usize> {
 
 /// The memory of a context, as numbers.
 fn fields(ctx: &Ctx<'_>) -> Vec<i32> {
-    let context: *const i32 = ctx.as_raw().as_ptr().cast();
-    // SAFETY: the context is a block of our own allocator, which says how long it is; it was allocated zeroed, and no
-    // code of QuickJS runs meanwhile.
+    let context = ctx.as_raw().as_ptr();
+    // SAFETY: the context is a block of its runtime, which says how long it is; it was allocated zeroed, and no code of
+    // QuickJS runs meanwhile.
     unsafe {
-        let count = mimalloc::mi_usable_size(context.cast()) / size_of::<i32>();
-        std::slice::from_raw_parts(context, count).to_vec()
+        let bytes = qjs::js_malloc_usable_size(context, context.cast());
+        let count = usize::try_from(bytes).unwrap_or(0) / size_of::<i32>();
+        std::slice::from_raw_parts(context.cast(), count).to_vec()
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::Instant;
 use rquickjs::{Context, Ctx, Function, Object, Promise, Runtime, Value as JsValue};
 
 use super::guest::{self, Guest, SharedSession, kit_function};
-use super::heap::{Heap, HeapUsage};
+use super::heap::{Heap, HeapUsage, SlotError};
 use super::host;
 use super::poll_counter::PollCounter;
 use super::prelude;
@@ -35,6 +35,9 @@ pub(crate) enum EngineError {
     /// The sessions of the server use all the memory that they may.
     #[error("the memory for sessions is used up")]
     Full,
+    /// There is no place for its heap.
+    #[error("no room for another JavaScript context: {0}")]
+    NoSlot(#[from] SlotError),
     /// QuickJS could not make it.
     #[error("no room for another JavaScript context: {0}")]
     Failed(#[from] rquickjs::Error),
@@ -63,7 +66,7 @@ impl Engine {
     /// A fresh context. It serves no session until one is [attached](Self::attach).
     pub(crate) fn new(limits: Arc<Limits>, share: Share) -> Result<Self, EngineError> {
         let guest = Guest::new(limits, share.total());
-        let used = Rc::new(HeapUsage::new(guest.limits.memory_bytes_max, share));
+        let used = Rc::new(HeapUsage::new(guest.limits.memory_bytes_max, share)?);
         let heap = Heap::new(Rc::clone(&guest.meter), Rc::clone(&used));
         let runtime = Runtime::new_with_alloc(heap)?;
         runtime.set_max_stack_size(guest.limits.stack_bytes_max);
@@ -185,6 +188,7 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         self.poll_counter.detach();
+        self.used.begin_end();
         self.guest.roots.clear();
     }
 }
