@@ -54,7 +54,7 @@ impl Bins {
         Some((row, self.steps[row].trailing_zeros() as usize))
     }
 
-    /// A free block of at least that size, which stays in its list; 0 when there is none.
+    /// A free block of at least that size, which stays in its list; 0 without one.
     #[inline]
     pub(super) fn fitting(&self, size: u32) -> u32 {
         match self.find(size) {

@@ -111,7 +111,7 @@ impl Arena {
 
     /// The block of at least `size` bytes, aligned to 16, or null when the window is full.
     pub(crate) fn alloc(&self, size: usize) -> *mut u8 {
-        if size >= PAGE_REQUEST_MIN && size <= PAGE_BYTES {
+        if (PAGE_REQUEST_MIN..=PAGE_BYTES).contains(&size) {
             self.alloc_page()
         } else {
             self.alloc_block(size)
