@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::super::raw;
 use crate::session::RootId;
 
-/// In the place of the next free slot: there is none.
+/// The number of the next free slot where no slot is free.
 const NO_SLOT: u32 = u32::MAX;
 
 /// How a new slot is defined: as a plain property, which no setter of the script has a part in.
