@@ -18,9 +18,10 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rquickjs::{Context, Ctx, Runtime, qjs};
+use rquickjs::{Ctx, qjs};
 
-use super::heap::{Heap, HeapUsage};
+use super::engine::HeapRuntime;
+use super::heap::{Arena, HeapMemory, HeapUsage};
 use super::meter::{Meter, SLICE};
 use super::total::{MemoryTotal, Share};
 
@@ -105,18 +106,16 @@ fn offset() -> Option<usize> {
 
 fn find() -> Option<usize> {
     let share = Share::replace(&MemoryTotal::new(usize::MAX));
-    let used = HeapUsage::new(PROBE_BYTES_MAX, share).ok()?;
-    let heap = Heap::new(Rc::new(Meter::new()), Rc::new(used));
-    let runtime = Runtime::new_with_alloc(heap).ok()?;
-    let context = Context::full(&runtime).ok()?;
-    context.with(|ctx| {
+    let used = Rc::new(HeapUsage::new(PROBE_BYTES_MAX, share, Arena::new().ok()?));
+    let runtime = HeapRuntime::new(HeapMemory::new(&Rc::new(Meter::new()), &used)).ok()?;
+    runtime.enter(|ctx| {
         // The first poll comes with the first call, and sets the counter.
         ctx.eval::<(), _>("0;").ok()?;
-        let start = fields(&ctx);
+        let start = fields(ctx);
         ctx.eval::<(), _>("for (let i = 0; i < 1000; i++);").ok()?;
-        let middle = fields(&ctx);
+        let middle = fields(ctx);
         ctx.eval::<(), _>("for (let i = 0; i < 3000; i++);").ok()?;
-        let end = fields(&ctx);
+        let end = fields(ctx);
         let is_counter = |index: &usize| {
             let (start, middle, end) = (start[*index], middle[*index], end[*index]);
             let (first, second) = (start.wrapping_sub(middle), middle.wrapping_sub(end));
@@ -146,6 +145,8 @@ fn fields(ctx: &Ctx<'_>) -> Vec<i32> {
 
 #[cfg(test)]
 mod tests {
+    use rquickjs::{Context, Runtime};
+
     use super::*;
 
     #[test]

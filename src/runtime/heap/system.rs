@@ -6,6 +6,9 @@
 //! One of the modules with `unsafe`: it allocates from an allocator written in C.
 #![allow(unsafe_code)]
 
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
 use libmimalloc_sys as mimalloc;
 
 /// There is always a place.
@@ -28,6 +31,17 @@ impl Arena {
 
     pub(crate) fn new() -> Result<Self, SlotError> {
         Ok(Self)
+    }
+
+    pub(crate) fn attach(&self, owner: NonNull<c_void>) -> *mut c_void {
+        owner.as_ptr()
+    }
+
+    /// # Safety
+    ///
+    /// [`Self::attach`] returned the pointer.
+    pub(crate) unsafe fn attached(heap: *mut c_void) -> *mut c_void {
+        heap
     }
 
     pub(crate) fn alloc(&self, size: usize) -> *mut u8 {

@@ -2,8 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use super::arena::{Arena, SlotError};
-use crate::observe;
+use super::arena::Arena;
 use crate::runtime::total::Share;
 
 /// Leaves the running turn for good, from inside an allocation.
@@ -20,35 +19,41 @@ pub(crate) struct HeapUsage {
     share: RefCell<Share>,
     /// Whether the server's total has refused something in this turn.
     is_short: Cell<bool>,
-    /// Whether the runtime is being freed.
-    pub(super) is_ending: Cell<bool>,
     pub(super) abandon: Cell<Option<Abandon>>,
     /// Last, so that it is dropped last.
     pub(super) arena: Arena,
 }
 
 impl Drop for HeapUsage {
-    /// The runtime is gone by now, so what is still counted was leaked by QuickJS.
+    /// The runtime is gone by now. If it was freed, what is still counted was leaked by QuickJS.
     fn drop(&mut self) {
-        if self.bytes() > 0 {
-            observe::record_engine_leak(self.bytes());
+        if !Arena::GOES_WHOLE && self.bytes() > 0 {
+            tracing::error!(bytes = self.bytes(), "QuickJS leaked memory");
         }
     }
 }
 
 impl HeapUsage {
     /// An empty heap with a share of the server's total.
-    pub(crate) fn new(bytes_max: usize, share: Share) -> Result<Self, SlotError> {
-        Ok(Self {
+    pub(crate) fn new(bytes_max: usize, share: Share, arena: Arena) -> Self {
+        Self {
             bytes: Cell::new(0),
             bytes_granted: Cell::new(bytes_max.min(share.bytes())),
             bytes_max,
             share: RefCell::new(share),
             is_short: Cell::new(false),
-            is_ending: Cell::new(false),
             abandon: Cell::new(None),
-            arena: Arena::new()?,
-        })
+            arena,
+        }
+    }
+
+    /// Counts what a heap that is continued uses already.
+    #[allow(dead_code, reason = "for sessions that are imaged")]
+    pub(crate) fn resume(&self, bytes: usize) {
+        self.bytes.set(bytes);
+        if !self.draw(bytes) {
+            self.overdraw(bytes);
+        }
     }
 
     /// Where the blocks lie.
@@ -62,11 +67,6 @@ impl HeapUsage {
     #[allow(dead_code, reason = "for turns that can be abandoned")]
     pub(crate) fn abandon_with(&self, abandon: Option<Abandon>) {
         self.abandon.set(abandon);
-    }
-
-    /// From now on blocks are only counted when they are freed: the runtime ends, and its memory goes as a whole.
-    pub(crate) fn begin_end(&self) {
-        self.is_ending.set(true);
     }
 
     /// Bytes in use.

@@ -1,4 +1,4 @@
-//! The allocator of a session's heap: everything that it knows lies in the window itself, and no pointer in it leads out.
+//! The allocator of a session's heap: everything that it knows lies in the window itself, and one pointer in it leads out.
 //!
 //! So the pages of the window are the whole heap. They can be copied away and back, and the same calls give the same blocks
 //! in every process.
@@ -32,7 +32,8 @@ mod tests;
 mod trim;
 mod window;
 
-use std::ptr::null_mut;
+use std::ffi::c_void;
+use std::ptr::{NonNull, null_mut};
 
 use bins::Bins;
 use pages::Spans;
@@ -67,6 +68,8 @@ struct State {
     kept: u32,
     /// Whether freed blocks are overwritten.
     is_poisoning: u32,
+    /// Where the program keeps what belongs to this heap: the only address in it that leads out.
+    attached: *mut c_void,
     bins: Bins,
     spans: Spans,
 }
@@ -107,6 +110,25 @@ impl Arena {
 
     fn state(&self) -> *mut State {
         self.window.address() as *mut State
+    }
+
+    /// Keeps an address for the functions that are given the pointer which this returns.
+    pub(crate) fn attach(&self, owner: NonNull<c_void>) -> *mut c_void {
+        let state = self.state();
+        // SAFETY: the state is live.
+        unsafe { (*state).attached = owner.as_ptr() };
+        state.cast()
+    }
+
+    /// The address that was [attached](Self::attach) last.
+    ///
+    /// # Safety
+    ///
+    /// `attach` returned the pointer, and the heap is live.
+    #[inline]
+    pub(crate) unsafe fn attached(heap: *mut c_void) -> *mut c_void {
+        // SAFETY: guaranteed by the caller.
+        unsafe { (*heap.cast::<State>()).attached }
     }
 
     /// The block of at least `size` bytes, aligned to 16, or null when the window is full.
