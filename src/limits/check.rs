@@ -10,9 +10,12 @@ use super::{Limits, SettingCheck, SettingsError};
 /// context takes, QuickJS fails in the middle of making one.
 pub const MEMORY_BYTES_MIN: usize = 1 << 20;
 
-/// Most memory of a session. QuickJS counts most sizes in 31 bits, so larger blocks are of no use to a script; and a server
-/// that promises this much to each of its sessions would be ended by the operating system before a script is.
-pub const MEMORY_BYTES_MAX: usize = 2 << 30;
+/// What a session may take past its limit until its script has ended. A script makes some ten thousand small blocks before
+/// QuickJS polls.
+pub(crate) const MEMORY_RESERVE_BYTES: usize = 64 << 20;
+
+/// Most memory of a session: its heap lies in a window of 256 MiB, with the reserve and with what is lost between blocks.
+pub const MEMORY_BYTES_MAX: usize = (240 << 20) - MEMORY_RESERVE_BYTES;
 
 /// Least memory of all sessions: with less than a fresh context and a small script need, no session would be admitted.
 pub const MEMORY_TOTAL_BYTES_MIN: usize = MEMORY_BYTES_MIN;
@@ -143,7 +146,7 @@ mod tests {
         let limits = Limits { memory_bytes_max: 64, stack_bytes_max: 18 << 20, ..Limits::default() };
         assert_eq!(
             limits.check().unwrap_err().to_string(),
-            "limits.memory_bytes_max: expected 1048576 to 2147483648, got 64\n\
+            "limits.memory_bytes_max: expected 1048576 to 184549376, got 64\n\
              limits.stack_bytes_max: expected 65536 to 16777216, got 18874368"
         );
     }

@@ -129,8 +129,6 @@ const CLOSES: Family = Family { name: "scomp_closes_total", label: "code" };
 const STRAYS: Family = Family { name: "scomp_stray_messages_total", label: "kind" };
 const PEER_WARNINGS: Family = Family { name: "scomp_peer_warnings_total", label: "kind" };
 const AUDIT_DROPPED: Family = Family { name: "scomp_audit_dropped_total", label: "log" };
-const ENGINE_LEAKS: &str = "scomp_engine_leaks_total";
-const ENGINE_LEAKED_BYTES: &str = "scomp_engine_leaked_bytes_total";
 const LOG_DROPPED: &str = "scomp_log_dropped_total";
 
 fn describe() {
@@ -148,11 +146,6 @@ fn describe() {
     metrics::describe_counter!(PEER_WARNINGS.name, "Protocol violations of peers of other protocols");
     metrics::describe_counter!(LOG_DROPPED, "Log lines lost because stderr was not read in time");
     metrics::describe_counter!(AUDIT_DROPPED.name, "Audit records lost because the disk was too slow");
-    metrics::describe_counter!(
-        ENGINE_LEAKS,
-        "Contexts that did not free all of their memory when they ended"
-    );
-    metrics::describe_counter!(ENGINE_LEAKED_BYTES, "Bytes that such contexts left allocated");
 }
 
 /// Counts a protocol violation of a peer; `kind` begins with the protocol's name.
@@ -229,15 +222,6 @@ pub(crate) fn record_dropped_log_lines(count: u64) {
 /// Counts an audit record that was dropped from the log of that name.
 pub(crate) fn record_dropped_audit_record(log: &'static str) {
     METERS.count(AUDIT_DROPPED, log);
-}
-
-/// Counts and logs bytes that a freed runtime left allocated.
-pub(crate) fn record_engine_leak(bytes: usize) {
-    tracing::error!(bytes, "QuickJS leaked memory");
-    with_local_recorder(&METERS.recorder, || {
-        metrics::counter!(ENGINE_LEAKS).increment(1);
-        metrics::counter!(ENGINE_LEAKED_BYTES).increment(u64::try_from(bytes).unwrap_or(u64::MAX));
-    });
 }
 
 /// The outcome's name in labels and records: `ok`, or a known kind; any kind that a handler made up is `other`.

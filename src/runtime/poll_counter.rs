@@ -17,11 +17,11 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-use libmimalloc_sys as mimalloc;
 use parking_lot::Mutex;
-use rquickjs::{Context, Ctx, Runtime};
+use rquickjs::{Ctx, qjs};
 
-use super::heap::{Heap, HeapUsage};
+use super::engine::HeapRuntime;
+use super::heap::{Arena, HeapMemory, HeapUsage};
 use super::meter::{Meter, SLICE};
 use super::total::{MemoryTotal, Share};
 
@@ -106,17 +106,16 @@ fn offset() -> Option<usize> {
 
 fn find() -> Option<usize> {
     let share = Share::replace(&MemoryTotal::new(usize::MAX));
-    let heap = Heap::new(Rc::new(Meter::new()), Rc::new(HeapUsage::new(PROBE_BYTES_MAX, share)));
-    let runtime = Runtime::new_with_alloc(heap).ok()?;
-    let context = Context::full(&runtime).ok()?;
-    context.with(|ctx| {
+    let used = Rc::new(HeapUsage::new(PROBE_BYTES_MAX, share, Arena::new().ok()?));
+    let runtime = HeapRuntime::new(HeapMemory::new(&Rc::new(Meter::new()), &used)).ok()?;
+    runtime.enter(|ctx| {
         // The first poll comes with the first call, and sets the counter.
         ctx.eval::<(), _>("0;").ok()?;
-        let start = fields(&ctx);
+        let start = fields(ctx);
         ctx.eval::<(), _>("for (let i = 0; i < 1000; i++);").ok()?;
-        let middle = fields(&ctx);
+        let middle = fields(ctx);
         ctx.eval::<(), _>("for (let i = 0; i < 3000; i++);").ok()?;
-        let end = fields(&ctx);
+        let end = fields(ctx);
         let is_counter = |index: &usize| {
             let (start, middle, end) = (start[*index], middle[*index], end[*index]);
             let (first, second) = (start.wrapping_sub(middle), middle.wrapping_sub(end));
@@ -134,17 +133,20 @@ fn find() -> Option<usize> {
 
 /// The memory of a context, as numbers.
 fn fields(ctx: &Ctx<'_>) -> Vec<i32> {
-    let context: *const i32 = ctx.as_raw().as_ptr().cast();
-    // SAFETY: the context is a block of our own allocator, which says how long it is; it was allocated zeroed, and no
-    // code of QuickJS runs meanwhile.
+    let context = ctx.as_raw().as_ptr();
+    // SAFETY: the context is a block of its runtime, which says how long it is; it was allocated zeroed, and no code of
+    // QuickJS runs meanwhile.
     unsafe {
-        let count = mimalloc::mi_usable_size(context.cast()) / size_of::<i32>();
-        std::slice::from_raw_parts(context, count).to_vec()
+        let bytes = qjs::js_malloc_usable_size(context, context.cast());
+        let count = usize::try_from(bytes).unwrap_or(0) / size_of::<i32>();
+        std::slice::from_raw_parts(context.cast(), count).to_vec()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rquickjs::{Context, Runtime};
+
     use super::*;
 
     #[test]

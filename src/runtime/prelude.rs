@@ -9,10 +9,9 @@
 
 use std::sync::OnceLock;
 
-use rquickjs::function::This;
-use rquickjs::{Context, Ctx, Exception, Function, Object, Runtime};
+use rquickjs::{Context, Ctx, Exception, Function, Object, Runtime, Value};
 
-use super::host;
+use super::host::{self, Call};
 use super::script::{Code, CompileError, Script};
 
 /// A part that is compiled on its own: its name, its parameter, its files, its bytecode.
@@ -47,22 +46,18 @@ static UNITS: [Part; 8] = [
 
 /// Installs the core into a fresh context; returns the functions that the engine calls.
 pub(crate) fn install<'js>(ctx: &Ctx<'js>, host: Object<'js>) -> rquickjs::Result<Object<'js>> {
-    host.set("loadUnit", Function::new(ctx.clone(), load_unit)?)?;
     CORE.load(ctx)?.call((host,))
 }
 
-/// `host.loadUnit(name)`: the function of a unit.
-fn load_unit<'js>(
-    ctx: Ctx<'js>,
-    This(host): This<Object<'js>>,
-    name: String,
-) -> rquickjs::Result<Function<'js>> {
+/// `host.loadUnit(name)`: the function of a unit. Adds the host functions that the unit calls.
+pub(crate) fn load_unit<'js>(call: &Call<'_, 'js>) -> rquickjs::Result<Value<'js>> {
+    let name: String = call.argument(0)?;
     match UNITS.iter().find(|unit| unit.name == name) {
         Some(unit) => {
-            host::install_for_unit(unit.name, &host)?;
-            unit.load(&ctx)
+            host::install(&call.this()?, call.class(), unit.name)?;
+            Ok(unit.load(call.ctx())?.into_value())
         }
-        None => Err(Exception::throw_internal(&ctx, "unknown prelude unit")),
+        None => Err(Exception::throw_internal(call.ctx(), "unknown prelude unit")),
     }
 }
 

@@ -67,6 +67,8 @@ pub(crate) enum Stop {
     Cancelled,
     /// The session ends.
     Closed,
+    /// The server failed while it ran.
+    Internal,
 }
 
 impl Stop {
@@ -77,6 +79,7 @@ impl Stop {
             Self::Memory => Kind::MemoryLimit,
             Self::Cancelled => Kind::Cancelled,
             Self::Closed => Kind::SessionClosed,
+            Self::Internal => Kind::Internal,
         }
     }
 }

@@ -25,6 +25,7 @@ impl Session {
             }
             Stop::Cancelled => "the eval was cancelled".to_owned(),
             Stop::Closed => "the session was closed".to_owned(),
+            Stop::Internal => "internal error".to_owned(),
         };
         self.abandon_calls_of(charged_to);
         // What it left rejected ended with it.

@@ -4,7 +4,7 @@
 //! What must hold all the time: the process lives and does not panic; each answered id was asked and is answered once; a
 //! keyed eval runs at most once and returns the same answer to every repeat; every request on a connection that stays open
 //! is answered. After each round all clients leave, and sessions, connections, references and queued evals go back to
-//! zero, no context leaked, and memory settles.
+//! zero, and memory settles.
 //!
 //! The seed decides what each client does; when the server does its part is up to the machine, so a failure may need
 //! several runs of its seed. `cargo test --test state_fuzz` is a short run. A long one, as in `.ci/nightly`:

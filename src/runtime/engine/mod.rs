@@ -3,27 +3,30 @@
 //! Everything here runs inside a turn, on its coroutine. What comes out are wire values and errors, never JavaScript.
 
 mod compile;
+mod heap_runtime;
+mod hooks;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod restore;
 mod settle;
 mod start;
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
 
-use rquickjs::{Context, Ctx, Function, Object, Promise, Runtime, Value as JsValue};
+use rquickjs::{Ctx, Function, Object, Promise, Value as JsValue};
 
-use super::guest::{self, Guest, SharedSession, kit_function};
-use super::heap::{Heap, HeapUsage};
+use super::guest::{Guest, SharedSession, kit_function};
+use super::heap::{Arena, HeapMemory, HeapUsage, SlotError};
 use super::host;
 use super::poll_counter::PollCounter;
 use super::prelude;
-use super::stack;
 use super::thrown::SourceMap;
 use super::total::Share;
 use crate::limits::Limits;
 use crate::rpc::{ErrorObject, Kind};
 use crate::session::{AwaitedPromise, ContextFacts, RootId, Settled};
 
+pub(crate) use heap_runtime::HeapRuntime;
 pub(crate) use start::Started;
 
 /// Memory that must be free after the limit was hit for the context to be worth keeping.
@@ -35,6 +38,9 @@ pub(crate) enum EngineError {
     /// The sessions of the server use all the memory that they may.
     #[error("the memory for sessions is used up")]
     Full,
+    /// There is no place for its heap.
+    #[error("no room for another JavaScript context: {0}")]
+    NoSlot(#[from] SlotError),
     /// QuickJS could not make it.
     #[error("no room for another JavaScript context: {0}")]
     Failed(#[from] rquickjs::Error),
@@ -53,8 +59,7 @@ pub(crate) enum Look {
 /// The context of one session. The fields are dropped in this order.
 pub(crate) struct Engine {
     pub(crate) guest: Rc<Guest>,
-    context: Context,
-    runtime: Runtime,
+    runtime: HeapRuntime,
     used: Rc<HeapUsage>,
     pub(crate) poll_counter: Arc<PollCounter>,
 }
@@ -63,29 +68,27 @@ impl Engine {
     /// A fresh context. It serves no session until one is [attached](Self::attach).
     pub(crate) fn new(limits: Arc<Limits>, share: Share) -> Result<Self, EngineError> {
         let guest = Guest::new(limits, share.total());
-        let used = Rc::new(HeapUsage::new(guest.limits.memory_bytes_max, share));
-        let heap = Heap::new(Rc::clone(&guest.meter), Rc::clone(&used));
-        let runtime = Runtime::new_with_alloc(heap)?;
-        runtime.set_max_stack_size(guest.limits.stack_bytes_max);
-        let context = Context::full(&runtime)?;
-        context.with(|ctx| -> rquickjs::Result<()> {
-            keep_shapes(&ctx, &guest)?;
-            let host = guest::install(&ctx, &guest)?;
-            let kit = prelude::install(&ctx, host).inspect_err(|_| {
-                tracing::error!(thrown = ?ctx.catch(), "the prelude does not start");
-            })?;
-            guest.kit.set(Some(guest.roots.hold(&ctx, kit)?));
-            Ok(())
+        let used = Rc::new(HeapUsage::new(guest.limits.memory_bytes_max, share, Arena::new()?));
+        let runtime = HeapRuntime::new(HeapMemory::new(&guest.meter, &used))?;
+        runtime.attach_hooks(&guest);
+        let poll_counter = Arc::new(runtime.enter(PollCounter::new));
+        let engine = Self { guest, runtime, used, poll_counter };
+        engine.enter(|ctx| engine.install_prelude(ctx))?;
+        engine.used.end_turn();
+        Ok(engine)
+    }
+
+    fn install_prelude(&self, ctx: &Ctx<'_>) -> rquickjs::Result<()> {
+        let roots = &self.guest.roots;
+        roots.create(ctx)?;
+        keep_shapes(ctx, &self.guest)?;
+        let host = Object::new_proto(ctx.clone(), None)?;
+        host::install(&host, self.runtime.host_class(), host::CORE)?;
+        let kit = prelude::install(ctx, host).inspect_err(|_| {
+            tracing::error!(thrown = ?ctx.catch(), "the prelude does not start");
         })?;
-        let state = Rc::clone(&guest);
-        runtime.set_interrupt_handler(Some(Box::new(move || interrupt(&state))));
-        let state = Rc::clone(&guest);
-        runtime.set_host_promise_rejection_tracker(Some(Box::new(move |ctx, promise, reason, handled| {
-            state.track_rejection(&ctx, promise, reason, handled);
-        })));
-        let poll_counter = Arc::new(context.with(|ctx| PollCounter::new(&ctx)));
-        used.end_turn();
-        Ok(Self { guest, context, runtime, used, poll_counter })
+        self.guest.kit.set(Some(roots.hold(ctx, kit)?));
+        Ok(())
     }
 
     /// A session takes the context.
@@ -110,10 +113,7 @@ impl Engine {
 
     /// Enters the context from the stack that we are on.
     pub(crate) fn enter<R>(&self, work: impl FnOnce(&Ctx<'_>) -> R) -> R {
-        self.context.with(|ctx| {
-            stack::update_top(&ctx);
-            work(&ctx)
-        })
+        self.runtime.enter(work)
     }
 
     /// Tells the script which bindings there are now.
@@ -185,7 +185,11 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         self.poll_counter.detach();
-        self.guest.roots.clear();
+        if Arena::GOES_WHOLE {
+            self.guest.roots.forget();
+        } else {
+            self.guest.roots.clear();
+        }
     }
 }
 
@@ -203,9 +207,4 @@ fn keep_shapes(ctx: &Ctx<'_>, guest: &Guest) -> rquickjs::Result<()> {
 /// The source of an awaited promise, for the stack traces of its errors.
 fn map_of(awaited: &AwaitedPromise) -> SourceMap<'_> {
     SourceMap { name: &awaited.name, positions: &awaited.positions }
-}
-
-/// QuickJS asks every so often whether to go on.
-fn interrupt(guest: &Guest) -> bool {
-    guest.meter.is_over(Instant::now())
 }

@@ -24,8 +24,8 @@ use crate::schema::SchemaBudget;
 use crate::session::tables::Rejection;
 use crate::session::{RootId, Session, SessionState, Time};
 
-pub(crate) use host::{install, kit_function};
-pub(crate) use roots::Roots;
+pub(crate) use host::kit_function;
+pub(crate) use roots::{Roots, RootsData};
 
 /// Unhandled rejections that are kept until they are reported.
 const REJECTIONS_KEPT_MAX: usize = 64;
@@ -110,19 +110,21 @@ impl Guest {
         if self.machine().state.rejections.len() >= REJECTIONS_KEPT_MAX {
             return;
         }
-        if let Ok(promise) = self.roots.hold(ctx, promise)
-            && let Ok(reason) = self.roots.hold(ctx, reason)
-        {
-            self.machine_mut().state.rejections.push(Rejection { promise, reason });
+        let Ok(promise) = self.roots.hold(ctx, promise) else { return };
+        match self.roots.hold(ctx, reason) {
+            Ok(reason) => self.machine_mut().state.rejections.push(Rejection { promise, reason }),
+            Err(_) => self.roots.release(promise),
         }
     }
 
     /// A rejection was handled.
     pub(crate) fn forget_rejection<'js>(&self, ctx: &rquickjs::Ctx<'js>, promise: &JsValue<'js>) {
-        let is_it = |known: &mut Rejection| {
+        let is_it = |known: &Rejection| {
             self.roots.get::<JsValue<'js>>(ctx, known.promise).is_ok_and(|known| known == *promise)
         };
-        let handled: Vec<Rejection> = self.machine_mut().state.rejections.extract_if(.., is_it).collect();
+        let known = std::mem::take(&mut self.machine_mut().state.rejections);
+        let (handled, kept): (Vec<Rejection>, Vec<Rejection>) = known.into_iter().partition(is_it);
+        self.machine_mut().state.rejections = kept;
         for Rejection { promise, reason } in handled {
             self.roots.release(promise);
             self.roots.release(reason);

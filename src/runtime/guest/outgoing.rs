@@ -19,13 +19,12 @@ use crate::session::{CallTarget, CallValue, PendingTarget, ValueSource};
 const UNCLAIMED_BYTES_MAX: usize = 4 << 10;
 
 impl Guest {
-    /// `await someBinding(input)`. The key is the number of a binding of the server, or the name of one of the client.
-    pub(super) fn call_binding<'js>(
+    /// `host.call(key, count, input)`, for `await someBinding(input)`. The key is the number of a binding of the server,
+    /// or the name of one of the client.
+    pub(crate) fn call_binding<'js>(
         &self,
         ctx: &Ctx<'js>,
-        key: &JsValue<'js>,
-        count: usize,
-        input: &JsValue<'js>,
+        (key, count, input): (JsValue<'js>, usize, JsValue<'js>),
     ) -> rquickjs::Result<Promise<'js>> {
         let (promise, resolve, reject) = ctx.promise()?;
         let target = match key.as_int().and_then(|number| u32::try_from(number).ok()) {
@@ -38,7 +37,7 @@ impl Guest {
         let mut exported = Vec::new();
         let payload = match count {
             0 => Ok(json!({})),
-            1 => self.encode::<Tree>(ctx, input, target.holder(), &mut exported),
+            1 => self.encode::<Tree>(ctx, &input, target.holder(), &mut exported),
             _ => {
                 let wrong: JsValue<'js> = kit_function(&self.kit(ctx)?, "tooManyArguments")?.call(())?;
                 reject.call::<_, ()>((wrong,))?;
@@ -293,10 +292,5 @@ impl Guest {
     /// The binding that a function goes to may declare what it is to take and return.
     fn note_schemas(&self, target: &CallTarget, input: &Value) {
         self.machine_mut().note_function_schemas(target, input);
-    }
-
-    /// The number of a binding of the server; `None` if the client has one of that name.
-    pub(super) fn number_of(&self, name: &str) -> Option<u32> {
-        self.machine().server_binding(name)
     }
 }

@@ -17,27 +17,25 @@ const WINDOWS_1252_HIGH: [char; 32] = [
 ];
 
 /// `host.utf8Encode(text)`: the UTF-8 bytes of a well-formed string.
-pub(crate) fn utf8_encode<'js>(ctx: Ctx<'js>, text: JsString<'js>) -> Result<ArrayBuffer<'js>> {
-    ArrayBuffer::new_copy(ctx, text.to_string()?.as_bytes())
+pub(super) fn utf8_encode<'js>(ctx: &Ctx<'js>, (text,): (JsString<'js>,)) -> Result<ArrayBuffer<'js>> {
+    ArrayBuffer::new_copy(ctx.clone(), text.to_string()?.as_bytes())
 }
 
 /// `host.decode(encoding, base64, fatal)`: the text, or undefined if `fatal` and invalid.
-pub(crate) fn decode<'js>(
-    ctx: Ctx<'js>,
-    encoding: String,
-    base64: String,
-    fatal: bool,
+pub(super) fn decode<'js>(
+    ctx: &Ctx<'js>,
+    (encoding, base64, fatal): (String, String, bool),
 ) -> Result<Option<JsString<'js>>> {
     let Ok(bytes) = BASE64.decode(base64) else {
-        return Err(Exception::throw_type(&ctx, "the bytes are not valid base64"));
+        return Err(Exception::throw_type(ctx, "the bytes are not valid base64"));
     };
     let text = match encoding.as_str() {
         "utf-8" => decode_utf8(bytes, fatal),
         "utf-16le" => decode_utf16le(&bytes, fatal),
         "windows-1252" => Some(bytes.into_iter().map(windows_1252_char).collect()),
-        _ => return Err(Exception::throw_range(&ctx, "unknown encoding")),
+        _ => return Err(Exception::throw_range(ctx, "unknown encoding")),
     };
-    text.map(|text| JsString::from_str(ctx, &text)).transpose()
+    text.map(|text| JsString::from_str(ctx.clone(), &text)).transpose()
 }
 
 fn decode_utf8(bytes: Vec<u8>, fatal: bool) -> Option<String> {

@@ -13,27 +13,24 @@ use super::new_list;
 const URL_BYTES_MAX: usize = 1 << 20;
 
 /// `host.urlParse(input, base)`: the parts, or undefined if the URL is invalid.
-pub(crate) fn url_parse<'js>(
-    ctx: Ctx<'js>,
-    input: String,
-    base: Option<String>,
+pub(super) fn url_parse<'js>(
+    ctx: &Ctx<'js>,
+    (input, base): (String, Option<String>),
 ) -> Result<Option<Array<'js>>> {
-    parse(&input, base.as_deref()).map(|url| parts(&ctx, &url)).transpose()
+    parse(&input, base.as_deref()).map(|url| parts(ctx, &url)).transpose()
 }
 
 /// `host.urlSet(href, part, value)`: the parts after the setter, or undefined if it refused the value.
-pub(crate) fn url_set<'js>(
-    ctx: Ctx<'js>,
-    href: String,
-    part: String,
-    value: String,
+pub(super) fn url_set<'js>(
+    ctx: &Ctx<'js>,
+    (href, part, value): (String, String, String),
 ) -> Result<Option<Array<'js>>> {
-    set(&href, &part, &value).map(|url| parts(&ctx, &url)).transpose()
+    set(&href, &part, &value).map(|url| parts(ctx, &url)).transpose()
 }
 
 /// `host.formParse(text)`: names and values in turn.
-pub(crate) fn form_parse<'js>(ctx: Ctx<'js>, text: String) -> Result<Array<'js>> {
-    let list = new_list(&ctx)?;
+pub(super) fn form_parse<'js>(ctx: &Ctx<'js>, (text,): (String,)) -> Result<Array<'js>> {
+    let list = new_list(ctx)?;
     for (at, (name, value)) in form_urlencoded::parse(text.as_bytes()).enumerate() {
         list.set(2 * at, &*name)?;
         list.set(2 * at + 1, &*value)?;
@@ -42,7 +39,7 @@ pub(crate) fn form_parse<'js>(ctx: Ctx<'js>, text: String) -> Result<Array<'js>>
 }
 
 /// `host.formSerialize(pairs)`: the reverse of `form_parse`.
-pub(crate) fn form_serialize(pairs: Array<'_>) -> Result<String> {
+pub(super) fn form_serialize<'js>(_: &Ctx<'js>, (pairs,): (Array<'js>,)) -> Result<String> {
     let texts = pairs.iter::<String>().collect::<Result<Vec<_>>>()?;
     let mut form = form_urlencoded::Serializer::new(String::new());
     for pair in texts.as_chunks::<2>().0 {

@@ -6,15 +6,15 @@ use rquickjs::{Array, Ctx, Result, Value, promise::PromiseState};
 use super::new_list;
 
 /// `host.promiseState(value)`: `["pending" | "fulfilled" | "rejected", value]`, or undefined if it is not a promise.
-pub(crate) fn promise_state<'js>(ctx: Ctx<'js>, value: Value<'js>) -> Result<Option<Array<'js>>> {
+pub(super) fn promise_state<'js>(ctx: &Ctx<'js>, (value,): (Value<'js>,)) -> Result<Option<Array<'js>>> {
     let Some(promise) = value.as_promise() else {
         return Ok(None);
     };
-    let list = new_list(&ctx)?;
+    let list = new_list(ctx)?;
     let (state, result) = match promise.state() {
-        PromiseState::Pending => ("pending", Value::new_undefined(ctx)),
+        PromiseState::Pending => ("pending", Value::new_undefined(ctx.clone())),
         PromiseState::Resolved => {
-            ("fulfilled", promise.result().transpose()?.unwrap_or(Value::new_undefined(ctx)))
+            ("fulfilled", promise.result().transpose()?.unwrap_or(Value::new_undefined(ctx.clone())))
         }
         PromiseState::Rejected => {
             // The reason is only available as a thrown value; it is caught again immediately.
@@ -29,9 +29,9 @@ pub(crate) fn promise_state<'js>(ctx: Ctx<'js>, value: Value<'js>) -> Result<Opt
 
 /// `host.proxyTarget(value)`: the target, null if the proxy is revoked, undefined if it is not a proxy.
 #[allow(unsafe_code)]
-pub(crate) fn proxy_target<'js>(ctx: Ctx<'js>, value: Value<'js>) -> Result<Value<'js>> {
+pub(super) fn proxy_target<'js>(ctx: &Ctx<'js>, (value,): (Value<'js>,)) -> Result<Value<'js>> {
     if !value.is_proxy() {
-        return Ok(Value::new_undefined(ctx));
+        return Ok(Value::new_undefined(ctx.clone()));
     }
     // SAFETY: `is_proxy` has checked the class. The checked conversion, `as_proxy`, takes the proxy of a function or
     // of an array for a function or an array, and its traps would then run.
@@ -40,7 +40,7 @@ pub(crate) fn proxy_target<'js>(ctx: Ctx<'js>, value: Value<'js>) -> Result<Valu
         Ok(target) => Ok(target.into_value()),
         Err(_) => {
             ctx.catch();
-            Ok(Value::new_null(ctx))
+            Ok(Value::new_null(ctx.clone()))
         }
     }
 }

@@ -13,6 +13,7 @@ mod keys;
 mod read;
 
 pub(crate) use decode::{DecodeError, Decoder};
+pub(crate) use define::field as define_field;
 pub(crate) use encode::{EncodeError, Encoder, Fault};
 pub(crate) use form::{Form, Text, Tree};
 pub(crate) use read::has;
