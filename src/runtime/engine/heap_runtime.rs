@@ -169,6 +169,15 @@ impl HeapRuntime {
         self.host_class
     }
 
+    /// The addresses of the runtime and the context themselves.
+    #[cfg(test)]
+    pub(crate) fn blocks(&self) -> [std::ops::Range<usize>; 2] {
+        [self.runtime.as_ptr().cast::<c_void>(), self.context.as_ptr().cast()].map(|block| {
+            // SAFETY: both are blocks of the heap, too large for a chunk of QuickJS.
+            block.addr()..block.addr() + unsafe { Arena::usable_size(block.cast()) }
+        })
+    }
+
     /// What [`Self::from_restored`] needs to know of it.
     pub(crate) fn data(&self) -> RuntimeData {
         RuntimeData {
