@@ -172,10 +172,12 @@ impl HeapRuntime {
     /// The addresses of the runtime and the context themselves.
     #[cfg(test)]
     pub(crate) fn blocks(&self) -> [std::ops::Range<usize>; 2] {
-        [self.runtime.as_ptr().cast::<c_void>(), self.context.as_ptr().cast()].map(|block| {
-            // SAFETY: both are blocks of the heap, too large for a chunk of QuickJS.
-            block.addr()..block.addr() + unsafe { Arena::usable_size(block.cast()) }
-        })
+        let (runtime, context) = (self.runtime.as_ptr(), self.context.as_ptr());
+        // SAFETY: the runtime is a block of the heap, and the context one of the runtime.
+        let (runtime_bytes, context_bytes) = unsafe {
+            (Arena::usable_size(runtime.cast()), qjs::js_malloc_usable_size(context, context.cast()) as usize)
+        };
+        [runtime.addr()..runtime.addr() + runtime_bytes, context.addr()..context.addr() + context_bytes]
     }
 
     /// What [`Self::from_restored`] needs to know of it.
