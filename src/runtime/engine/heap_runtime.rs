@@ -169,6 +169,17 @@ impl HeapRuntime {
         self.host_class
     }
 
+    /// The addresses of the runtime and the context themselves.
+    #[cfg(test)]
+    pub(crate) fn blocks(&self) -> [std::ops::Range<usize>; 2] {
+        let (runtime, context) = (self.runtime.as_ptr(), self.context.as_ptr());
+        // SAFETY: the runtime is a block of the heap, and the context one of the runtime.
+        let (runtime_bytes, context_bytes) = unsafe {
+            (Arena::usable_size(runtime.cast()), qjs::js_malloc_usable_size(context, context.cast()) as usize)
+        };
+        [runtime.addr()..runtime.addr() + runtime_bytes, context.addr()..context.addr() + context_bytes]
+    }
+
     /// What [`Self::from_restored`] needs to know of it.
     pub(crate) fn data(&self) -> RuntimeData {
         RuntimeData {

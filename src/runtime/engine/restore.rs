@@ -3,6 +3,9 @@
 //!
 //! Only between turns: a script that is on a stack has frames there.
 
+#[cfg(test)]
+mod tests;
+
 use std::rc::Rc;
 use std::sync::Arc;
 

@@ -34,6 +34,7 @@ mod window;
 
 use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
+use std::sync::Arc;
 
 use bins::Bins;
 use pages::Spans;
@@ -237,6 +238,25 @@ impl Arena {
     pub(crate) fn image_bytes(&self) -> usize {
         // SAFETY: the state is live.
         (unsafe { (*self.state()).top } as usize).next_multiple_of(PAGE_BYTES)
+    }
+
+    /// A copy of the pages that are the heap, without the address of what belongs to it in the program. No script runs.
+    pub(crate) fn copy_pages(&self) -> Vec<u8> {
+        self.trim();
+        // SAFETY: guaranteed by the caller; the state is live.
+        let mut pages = unsafe { self.window.pages(self.image_bytes()) }.to_vec();
+        let place = std::mem::offset_of!(State, attached);
+        pages[place..place + size_of::<usize>()].fill(0);
+        pages
+    }
+
+    /// A heap that goes on with a copy of these pages.
+    ///
+    /// # Safety
+    ///
+    /// They are those of a heap of the same slot, in which no other heap is.
+    pub(crate) unsafe fn from_pages(slot: Arc<Slot>, pages: &[u8]) -> Result<Self, SlotError> {
+        Ok(Self { window: Window::copy_from(slot, pages)? })
     }
 
     /// Overwrites blocks when they are freed, so that their use afterwards shows.

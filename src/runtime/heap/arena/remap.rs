@@ -24,6 +24,11 @@ impl Window {
         &self.slot
     }
 
+    /// Where its pages are.
+    pub(crate) fn pages_address(&self) -> usize {
+        self.address()
+    }
+
     /// Gives up the memory, and keeps the addresses reserved.
     pub(crate) fn unmap(self) -> Arc<Slot> {
         Arc::clone(&self.slot)
