@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use toml::{Table, Value};
 
+use super::units::Unit;
 use super::{ConfigError, Settings};
 use crate::quota::Quotas;
 use crate::server::settings::{AuditSettings, TlsSettings};
@@ -30,7 +31,8 @@ pub(super) fn overlay(
             continue;
         };
         let place = place.map_err(|message| problem(&variable, message))?;
-        let value = read_as(place.example, &text).map_err(|message| problem(&variable, message))?;
+        let value =
+            read_as(place.key, place.example, &text).map_err(|message| problem(&variable, message))?;
         place.set(&mut table, value);
         // Some settings belong together, such as a certificate and its key: only those of other tables are checked one by one.
         if place.table != Some("tls") {
@@ -107,11 +109,16 @@ fn template() -> Table {
     Table::try_from(complete).unwrap_or_default()
 }
 
-fn read_as(example: &Value, text: &str) -> Result<Value, String> {
+fn read_as(key: &str, example: &Value, text: &str) -> Result<Value, String> {
     match example {
         Value::Integer(_) => {
-            let digits = text.replace('_', "");
-            let number = digits.parse().map_err(|_| format!("expected a whole number, got {text:?}"))?;
+            if let Ok(number) = text.replace('_', "").parse() {
+                return Ok(Value::Integer(number));
+            }
+            let number = match Unit::of_key(key) {
+                Some(unit) => unit.parse(text)?,
+                None => return Err(format!("expected a whole number, got {text:?}")),
+            };
             Ok(Value::Integer(number))
         }
         Value::Float(_) => {

@@ -4,6 +4,7 @@
 //! it is applied, so that an error can name the file or the variable.
 
 mod environment;
+mod units;
 
 use std::path::{Path, PathBuf};
 
@@ -203,10 +204,12 @@ fn read(file: &Path) -> Result<toml::Table, ConfigError> {
         return Err(unreadable(format!("expected a settings file of at most {FILE_BYTES_MAX} bytes")));
     }
     let text = std::fs::read_to_string(file).map_err(|error| unreadable(error.to_string()))?;
+    let wrong = |message: String| ConfigError::File { file: file.to_owned(), message };
+    let text = units::replace_units(&text).map_err(|problems| wrong(problems.join("\n")))?;
     // Read as settings first: that error, unlike the table's, shows the line.
     toml::from_str::<Settings>(&text)
         .and_then(|_settings| toml::from_str(&text))
-        .map_err(|error| ConfigError::File { file: file.to_owned(), message: error.to_string() })
+        .map_err(|error| wrong(error.to_string()))
 }
 
 #[cfg(test)]
@@ -258,6 +261,17 @@ mod tests {
         let file = file("type", "[limits]\ncpu_ms_max = 'many'\n");
         let message = Settings::load(Some(&file), [], Overrides::default()).unwrap_err().to_string();
         assert!(message.contains("line 2") && message.contains("cpu_ms_max"), "{message}");
+        std::fs::remove_file(file).unwrap();
+    }
+
+    #[test]
+    fn duration_and_size_may_have_a_unit() {
+        let file = file("units", "drain_ms = '5s'\n[limits]\nmemory_bytes_max = '32MiB'\n");
+        let environment =
+            variables(&[("SCOMP_LIMITS_WALL_MS_MAX", "2min"), ("SCOMP_LIMITS_CPU_MS_MAX", "9")]);
+        let settings = Settings::load(Some(&file), environment, Overrides::default()).unwrap();
+        assert_eq!((settings.drain_ms, settings.limits.memory_bytes_max), (5_000, 32 << 20));
+        assert_eq!((settings.limits.wall_ms_max, settings.limits.cpu_ms_max), (120_000, 9));
         std::fs::remove_file(file).unwrap();
     }
 
