@@ -4,6 +4,7 @@
 //! first words until the test calls `resume`, so that tests need no timing.
 
 use std::sync::Arc;
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
@@ -105,7 +106,21 @@ fn respond(state: &Arc<StubState>, api: Api, body: Value) -> Response {
         write.await;
         drop(open);
     });
-    let chunks = futures_util::stream::poll_fn(move |cx| chunks_rx.poll_recv(cx));
+    let mut cut = None;
+    let chunks = futures_util::stream::poll_fn(move |cx| {
+        if let Some(error) = cut.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
+        match ready!(chunks_rx.poll_recv(cx)) {
+            // A body that fails takes along what was not flushed yet; one that is pending is flushed first.
+            Some(Err(error)) => {
+                cut = Some(error);
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            chunk => Poll::Ready(chunk),
+        }
+    });
     Response::builder().header("content-type", "text/event-stream").body(Body::from_stream(chunks)).unwrap()
 }
 
