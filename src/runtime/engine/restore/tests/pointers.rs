@@ -2,6 +2,9 @@
 //! anything else would be wrong in another process. Only the runtime and the context themselves have words that are set
 //! anew when a heap is continued.
 
+use std::collections::BTreeSet;
+use std::process::Command;
+
 use super::{engine, eval};
 use crate::runtime::engine::Engine;
 
@@ -13,9 +16,12 @@ const SET_ANEW: usize = 6;
 /// on the stack of the thread; QuickJS writes it anew before it reads it.
 const SUSPENDED: usize = 2;
 
-/// The tags of JavaScript values that use only the lower half of their word: numbers of 32 bits, booleans, null and
-/// undefined. The upper half keeps what was there before.
-const HALF_WORD_TAGS: std::ops::RangeInclusive<usize> = 0..=6;
+/// Processes that look. A number, or text over a part of an old address, can look like the address of something that is
+/// mapped by chance; but the system gives every process other addresses, and only a true address leads out in all of them.
+const PROCESSES: usize = 8;
+
+/// Set for the process that prints what it finds.
+const IS_PRINTING: &str = "SCOMP_TEST_PRINT_WORDS";
 
 /// Memory that is mapped, and whether it belongs to the file of this program.
 struct Map {
@@ -40,24 +46,8 @@ fn maps() -> Vec<Map> {
     maps
 }
 
-/// A word that leads to mapped memory outside of heap and program, and the one behind it.
-#[derive(Debug)]
-struct Outward {
-    offset: usize,
-    word: usize,
-    next: usize,
-}
-
-impl Outward {
-    /// Whether this is a number that was written over an address on the stack: together with the upper half of what was
-    /// there it looks like an address near the stack.
-    fn is_number(&self, stack: &Map) -> bool {
-        let is_on_stack = (stack.from..stack.to).contains(&self.word);
-        !is_on_stack && self.word >> 32 == stack.from >> 32 && HALF_WORD_TAGS.contains(&self.next)
-    }
-}
-
-fn words_leading_out(engine: &Engine) -> Vec<Outward> {
+/// The offsets of words that lead to mapped memory outside of heap and program.
+fn words_leading_out(engine: &Engine) -> Vec<(usize, usize)> {
     let arena = engine.used().arena();
     let base = arena.window().pages_address();
     let pages = arena.copy_pages();
@@ -66,14 +56,10 @@ fn words_leading_out(engine: &Engine) -> Vec<Outward> {
         let map = maps.iter().find(|map| (map.from..map.to).contains(&word));
         !(base..base + pages.len()).contains(&word) && map.is_some_and(|map| !map.is_program)
     };
-    let words: Vec<usize> = pages
-        .chunks_exact(size_of::<usize>())
-        .map(|word| usize::from_ne_bytes(word.try_into().unwrap()))
-        .collect();
-    let pairs = words.iter().zip(words[1..].iter().chain([&0])).enumerate();
-    pairs
-        .filter(|(_, (word, _))| leads_out(**word))
-        .map(|(index, (word, next))| Outward { offset: index * size_of::<usize>(), word: *word, next: *next })
+    let words = pages.chunks_exact(size_of::<usize>()).enumerate();
+    words
+        .map(|(index, word)| (index * size_of::<usize>(), usize::from_ne_bytes(word.try_into().unwrap())))
+        .filter(|(_, word)| leads_out(*word))
         .collect()
 }
 
@@ -94,29 +80,52 @@ fn used_engine() -> Engine {
     engine
 }
 
-#[test]
-fn image_points_into_heap_and_program_only() {
+/// Prints a line for each word of a used context that leads out.
+fn print_words() {
     let engine = used_engine();
     let base = engine.used().arena().window().pages_address();
     let owned = engine.runtime.blocks();
-    let out = words_leading_out(&engine);
-    let is_owned = |offset: usize| owned.iter().any(|block| block.contains(&(base + offset)));
-    let (set_anew, mut others): (Vec<_>, Vec<_>) =
-        out.into_iter().partition(|outward| is_owned(outward.offset));
-    assert_eq!(set_anew.len(), SET_ANEW, "{set_anew:x?}");
     let here = std::ptr::from_ref(&base).addr();
     let stack = maps().into_iter().find(|map| (map.from..map.to).contains(&here)).unwrap();
-    others.retain(|outward| !outward.is_number(&stack));
-    assert!(others.iter().all(|outward| (stack.from..stack.to).contains(&outward.word)), "{others:x?}");
-    assert_eq!(others.len(), SUSPENDED, "{others:x?}");
+    for (offset, word) in words_leading_out(&engine) {
+        let place = match () {
+            () if owned.iter().any(|block| block.contains(&(base + offset))) => "set-anew",
+            () if (stack.from..stack.to).contains(&word) => "stack",
+            () => "elsewhere",
+        };
+        println!("word {place} {offset:#x}");
+    }
+}
+
+fn words_in_another_process() -> BTreeSet<String> {
+    let test = "runtime::engine::restore::tests::pointers::image_points_into_heap_and_program_only";
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(IS_PRINTING, "1")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().filter(|line| line.starts_with("word ")).map(str::to_owned).collect()
+}
+
+#[test]
+fn image_points_into_heap_and_program_only() {
+    if std::env::var_os(IS_PRINTING).is_some() {
+        return print_words();
+    }
+    let found = (0..PROCESSES).map(|_| words_in_another_process());
+    let in_all = found.reduce(|one, other| &one & &other).unwrap();
+    let count = |place: &str| in_all.iter().filter(|line| line.split(' ').nth(1) == Some(place)).count();
+    let counts = (count("set-anew"), count("stack"), count("elsewhere"));
+    assert_eq!(counts, (SET_ANEW, SUSPENDED, 0), "{in_all:?}");
 }
 
 #[test]
 fn word_that_leads_out_is_found() {
     let engine = used_engine();
-    let before = words_leading_out(&engine).len();
     let outside = Box::new(7u64);
     let address = std::ptr::from_ref(&*outside).addr();
     eval(&engine, &format!("var forged = new BigUint64Array([{address}n]); 0"));
-    assert!(words_leading_out(&engine).len() > before);
+    assert!(words_leading_out(&engine).iter().any(|(_, word)| *word == address));
 }
