@@ -5,7 +5,8 @@
 //!
 //! # A server with a binding of its own
 //!
-//! [`server::Server::builder`] takes functions over serde types ([`server::ServerBuilder::bind`]), packages
+//! [`server::Server::builder`] takes functions with [`#[scomp::binding]`](macro@binding)
+//! ([`server::ServerBuilder::add`]), functions over serde types ([`server::ServerBuilder::bind`]), packages
 //! ([`package::Package`]) or a folder of them ([`package::loader`]). A handler gets its input and a [`binding::Call`],
 //! through which it calls back into the client or the script.
 //!
@@ -20,6 +21,9 @@
 //! carries texts. Sessions and the shards that they run on are private; ARCHITECTURE.md says where what is.
 // Layers below the server have parts that only it uses; a client alone is built with them.
 #![cfg_attr(not(feature = "server"), allow(dead_code, unreachable_pub, unused_imports))]
+
+// Generated code names this crate from outside, also in the packages that are part of it.
+extern crate self as scomp;
 
 #[cfg(feature = "server")]
 pub mod binding;
@@ -63,11 +67,20 @@ pub mod server;
 pub(crate) mod session;
 #[cfg(feature = "server")]
 pub(crate) mod sessions;
+#[cfg(feature = "server")]
+pub mod testing;
 #[cfg(feature = "client")]
 pub mod transport;
 
 #[cfg(feature = "server")]
+pub use binding::values;
+#[cfg(feature = "server")]
+#[doc(hidden)]
+pub use binding::macro_support as __private;
+#[cfg(feature = "server")]
 pub use package::{serve_stdio, serve_stdio_with};
+#[cfg(feature = "server")]
+pub use scomp_macros::{ErrorKind, binding};
 /// The crate that derives schemas, in the version whose traits are used here.
 #[cfg(feature = "server")]
 pub use schemars;
