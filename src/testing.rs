@@ -80,6 +80,11 @@ impl TestServer {
         serde_json::from_value(value).map_err(|error| ClientError::Unexpected(error.to_string()))
     }
 
+    /// Calls a binding without a script. An error is then that of the binding, with its kind.
+    pub async fn invoke(&self, binding: &str, input: Value) -> Result<Value, ClientError> {
+        self.client.invoke(binding, input).await
+    }
+
     /// The client of the session.
     pub fn client(&self) -> &Client {
         &self.client

@@ -7,7 +7,7 @@ use crate::rpc::{ErrorObject, code};
 
 /// An error type whose values have kinds of their own, derived with `#[derive(scomp::ErrorKind)]`.
 ///
-/// The kind is `data.kind` of the error on the wire, `error.kind` in a script. Return the type from a
+/// The kind is `data.kind` of the error on the wire, and `error.name` in a script that catches it. Return the type from a
 /// [binding function](macro@crate::binding); elsewhere [`BindingError::with_kind`] converts it. With `?` into a
 /// [`BindingError`] it would be an error like any other and lose its kind.
 ///
@@ -34,10 +34,8 @@ use crate::rpc::{ErrorObject, code};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let server = TestServer::start(Package::new("orders").add::<total>()).await?;
-/// let error = server.eval("await orders.total({ id: 'o_9' })").await.unwrap_err();
-/// assert_eq!(error.kind(), "OrderNotFound");
-/// let data = error.rpc().and_then(|error| error.data.as_ref()).unwrap();
-/// assert_eq!(data["id"], "o_9");
+/// let code = "try { await orders.total({ id: 'o_9' }) } catch (e) { [e.name, e.code, e.data.id] }";
+/// assert_eq!(server.eval(code).await?, serde_json::json!(["OrderNotFound", 404, "o_9"]));
 /// # Ok(()) }
 /// ```
 #[diagnostic::on_unimplemented(

@@ -1,5 +1,6 @@
 //! What the code that `#[scomp::binding]` and `#[derive(scomp::ErrorKind)]` write calls. Not an interface.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -51,7 +52,16 @@ pub fn insert(data: &mut Map<String, Value>, name: &str, field: &impl Serialize)
 pub trait Failure {}
 
 // Which conversion an error takes is found by method resolution: the first of these traits whose bounds hold, in the
-// order in which `(&&error).conversion()` finds them. Traits alone cannot say "this one, otherwise that one".
+// order in which `(&&ErrorType::of(&error)).conversion()` finds them. Traits alone cannot say "this one, otherwise that".
+
+/// The type of an error.
+pub struct ErrorType<E>(PhantomData<E>);
+
+impl<E> ErrorType<E> {
+    pub fn of(_: &E) -> Self {
+        Self(PhantomData)
+    }
+}
 
 /// For errors with kinds of their own.
 pub trait KindConversion {
@@ -60,7 +70,7 @@ pub trait KindConversion {
     }
 }
 
-impl<E: ErrorKind> KindConversion for &E {}
+impl<E: ErrorKind> KindConversion for &ErrorType<E> {}
 
 /// For all other errors.
 pub trait PlainConversion {
@@ -69,7 +79,7 @@ pub trait PlainConversion {
     }
 }
 
-impl<E: Into<BindingError>> PlainConversion for &&E {}
+impl<E: Into<BindingError>> PlainConversion for &&ErrorType<E> {}
 
 /// For types that are not errors, so that the compiler says which types are.
 pub trait NoConversion {
@@ -78,7 +88,7 @@ pub trait NoConversion {
     }
 }
 
-impl<E> NoConversion for E {}
+impl<E> NoConversion for ErrorType<E> {}
 
 pub struct WithKind;
 pub struct Plain;

@@ -148,7 +148,7 @@ fn handler(
                 ::core::result::Result::Err(error) => {
                     #[allow(unused_imports)]
                     use #private::{KindConversion as _, NoConversion as _, PlainConversion as _};
-                    return ::core::result::Result::Err((&&error).conversion().convert(error));
+                    return ::core::result::Result::Err((&&#private::ErrorType::of(&error)).conversion().convert(error));
                 }
             };
         }
