@@ -72,15 +72,62 @@ pub mod testing;
 #[cfg(feature = "client")]
 pub mod transport;
 
+/// The web framework, in the version that [`server::Server::into_router`] belongs to.
 #[cfg(feature = "server")]
-pub use binding::values;
+pub use axum;
 #[cfg(feature = "server")]
 #[doc(hidden)]
 pub use binding::macro_support as __private;
 #[cfg(feature = "server")]
-pub use package::{serve_stdio, serve_stdio_with};
+pub use binding::values;
 #[cfg(feature = "server")]
-pub use scomp_macros::{ErrorKind, binding};
+pub use package::{serve_stdio, serve_stdio_with};
 /// The crate that derives schemas, in the version whose traits are used here.
 #[cfg(feature = "server")]
 pub use schemars;
+/// The trait [`binding::ErrorKind`] has an example.
+#[cfg(feature = "server")]
+pub use scomp_macros::ErrorKind;
+/// # Example
+///
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// use scomp::binding::{BindingError, Call, State};
+/// use scomp::package::Package;
+///
+/// type Orders = BTreeMap<String, f64>;
+///
+/// /// Fetches the total of an order.
+/// #[scomp::binding(name = "orders.total", effects = ["read"], timeout_ms = 2_000)]
+/// async fn total(
+///     orders: State<Orders>,
+///     call: Call,
+///     /// As on the invoice.
+///     id: String,
+///     currency: Option<String>,
+/// ) -> Result<String, BindingError> {
+///     let total = orders.get(&id).ok_or_else(|| BindingError::new("no such order"))?;
+///     Ok(format!("{total} {} for {}", currency.as_deref().unwrap_or("EUR"), call.session.principal.name))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let orders = Orders::from([("o_001".to_owned(), 142.5)]);
+/// let package = Package::new("orders").state(orders).add::<total>();
+/// let text = scomp::testing::eval(package, "await orders.total({ id: 'o_001' })").await?;
+/// assert_eq!(text, "142.5 EUR for anonymous");
+/// # Ok(()) }
+/// ```
+///
+/// What an argument can be is checked by the compiler:
+///
+/// ```compile_fail
+/// struct Secret;
+///
+/// /// A type without a schema cannot come from a script.
+/// #[scomp::binding]
+/// async fn reveal(secret: Secret) {}
+/// ```
+#[cfg(feature = "server")]
+pub use scomp_macros::binding;

@@ -107,7 +107,8 @@ impl<Args, Ret> Function<Args, Ret> {
             return Err(BindingError::new("a function of the handler itself cannot be called here"));
         };
         let scope = FunctionScope::for_writing(host_functions.clone());
-        let arguments = scope.enter(|| arguments.to_values()).map_err(|error| invalid(Kind::InvalidInput, &error))?;
+        let arguments =
+            scope.enter(|| arguments.to_values()).map_err(|error| invalid(Kind::InvalidInput, &error))?;
         let result = function.call(arguments, *depth).await?;
         // A function without a `return` has no value, which is `null` for a type of this language.
         let result = if result == json!({"$undefined": true}) { Value::Null } else { result };

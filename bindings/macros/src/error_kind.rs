@@ -54,9 +54,10 @@ fn implementation(item: &DeriveInput, forms: &[Form]) -> TokenStream {
         None => quote!(::scomp::rpc::code::EVAL),
     });
     let data = forms.iter().map(|form| {
-        let inserts = form.data.iter().map(|(name, bound)| {
-            quote!(::scomp::__private::insert(&mut data, #name, #bound);)
-        });
+        let inserts = form
+            .data
+            .iter()
+            .map(|(name, bound)| quote!(::scomp::__private::insert(&mut data, #name, #bound);));
         quote!(#(#inserts)*)
     });
     quote! {
@@ -92,7 +93,8 @@ impl Form {
         }
         let mut bindings = Vec::new();
         for (at, field) in fields.iter().enumerate() {
-            let Some(attribute) = field.attrs.iter().find(|attribute| attribute.path().is_ident("data")) else {
+            let Some(attribute) = field.attrs.iter().find(|attribute| attribute.path().is_ident("data"))
+            else {
                 continue;
             };
             attribute.meta.require_path_only()?;
@@ -126,7 +128,10 @@ impl Form {
             input.parse::<Token![,]>()?;
             let option: Ident = input.parse()?;
             if option != "code" {
-                return Err(syn::Error::new(option.span(), format!("unknown option `{option}`; expected `code`")));
+                return Err(syn::Error::new(
+                    option.span(),
+                    format!("unknown option `{option}`; expected `code`"),
+                ));
             }
             input.parse::<Token![=]>()?;
             let code: LitInt = input.parse()?;
@@ -141,7 +146,8 @@ fn kind_problem(kind: &str) -> Option<String> {
     let is_name = kind.starts_with(|first: char| first.is_ascii_uppercase())
         && kind.bytes().all(|byte| byte.is_ascii_alphanumeric())
         && kind.len() <= KIND_BYTES_MAX;
-    let expected = format!("expected a name such as `OrderNotFound` of at most {KIND_BYTES_MAX} letters and digits");
+    let expected =
+        format!("expected a name such as `OrderNotFound` of at most {KIND_BYTES_MAX} letters and digits");
     (!is_name).then_some(expected)
 }
 

@@ -106,9 +106,8 @@ fn input(signature: &Signature, function_name: &Ident, private: &Private) -> Inp
         return InputCode { of_type, declaration: TokenStream::new(), pattern: quote!(__input) };
     }
     let name = format_ident!("__Input");
-    let fields = signature.fields().map(|Field { name, of_type, attributes }| {
-        quote!(#(#attributes)* #name: #of_type)
-    });
+    let fields =
+        signature.fields().map(|Field { name, of_type, attributes }| quote!(#(#attributes)* #name: #of_type));
     let names = signature.fields().map(|field| &field.name);
     let (serde, schemars) = (private.text("serde"), private.text("schemars"));
     let title = format!("{}Input", pascal_case(&function_name.unraw().to_string()));

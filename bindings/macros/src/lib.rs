@@ -41,25 +41,13 @@ use signature::Signature;
 /// | `timeout_ms = 5_000` | longest duration of a call |
 /// | `concurrency = 4` | calls that run concurrently |
 /// | `crate = other::path` | where the crate `scomp` is, if it was renamed |
-///
-/// ```ignore
-/// use scomp::binding::{BindingError, Call, State};
-///
-/// /// Fetches an order by its ID.
-/// #[scomp::binding(name = "orders.get", effects = ["read"], timeout_ms = 2_000)]
-/// async fn get_order(db: State<Db>, call: Call, /** As on the invoice. */ id: String) -> Result<Option<Order>, BindingError> {
-///     Ok(db.order(&call.session.principal.name, &id).await?)
-/// }
-/// ```
 #[proc_macro_attribute]
 pub fn binding(options: TokenStream, item: TokenStream) -> TokenStream {
-    let options = parse_macro_input!(options as Options);
     let function = parse_macro_input!(item as ItemFn);
     let kept = expand::without_argument_attributes(&function);
-    let written = match Signature::read(&function) {
-        Ok(signature) => expand::binding(&options, &function, &signature),
-        Err(error) => error.into_compile_error(),
-    };
+    let written = syn::parse::<Options>(options)
+        .and_then(|options| Ok(expand::binding(&options, &function, &Signature::read(&function)?)))
+        .unwrap_or_else(syn::Error::into_compile_error);
     // The function is there even if it is not a binding, so that there is no second error for each of its callers.
     quote::quote!(#kept #written).into()
 }
@@ -69,17 +57,6 @@ pub fn binding(options: TokenStream, item: TokenStream) -> TokenStream {
 /// `#[kind("OrderNotFound")]` on a variant, or on a struct, is its kind; `code = 404` beside it is the number of the error
 /// on the wire, -32000 otherwise. Fields with `#[data]` are in the `data` of the error. What has no kind is a
 /// `BindingError`. The text is that of `Display`, for instance from `thiserror`.
-///
-/// ```ignore
-/// #[derive(Debug, thiserror::Error, scomp::ErrorKind)]
-/// enum OrderError {
-///     #[error("order {id} not found")]
-///     #[kind("OrderNotFound", code = 404)]
-///     NotFound { #[data] id: String },
-///     #[error(transparent)]
-///     Database(#[from] DatabaseError),
-/// }
-/// ```
 #[proc_macro_derive(ErrorKind, attributes(kind, data))]
 pub fn error_kind(item: TokenStream) -> TokenStream {
     let item = parse_macro_input!(item as DeriveInput);

@@ -83,7 +83,8 @@ fn description(function: &ItemFn) -> syn::Result<String> {
         lines.map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned()).collect();
     let description = lines.join("\n").trim().to_owned();
     if description.is_empty() {
-        let message = "expected a doc comment: it is the description that models and people choose the binding by";
+        let message =
+            "expected a doc comment: it is the description that models and people choose the binding by";
         return Err(syn::Error::new(function.sig.ident.span(), message));
     }
     Ok(description)
@@ -94,7 +95,8 @@ impl Argument {
         let PatType { attrs, pat, ty, .. } = match argument {
             FnArg::Typed(typed) => typed,
             FnArg::Receiver(receiver) => {
-                let message = "a binding function cannot be a method; take `State<T>` for what its calls share";
+                let message =
+                    "a binding function cannot be a method; take `State<T>` for what its calls share";
                 return Err(syn::Error::new(receiver.span(), message));
             }
         };

@@ -87,7 +87,8 @@ mod tests {
 
     #[test]
     fn bytes_that_are_not_base64_are_refused() {
-        for text in [r#"{"$bytes":"*"}"#, r#"{"$bytes":1}"#, r#"{"$bytes":"","more":1}"#, r#""AAE=""#, "[0]"] {
+        for text in [r#"{"$bytes":"*"}"#, r#"{"$bytes":1}"#, r#"{"$bytes":"","more":1}"#, r#""AAE=""#, "[0]"]
+        {
             assert!(serde_json::from_str::<Bytes>(text).is_err(), "{text}");
         }
         assert_eq!(serde_json::from_str::<Bytes>(r#"{"$bytes":""}"#).unwrap().into_vec(), [0_u8; 0]);
