@@ -1,7 +1,8 @@
 //! The server: shards, the sessions on them, and the ways to connect.
 //!
 //! [`Server::builder`] collects bindings and settings; [`Server::serve`] takes a listener, [`Server::into_router`] makes
-//! it a part of another web server, [`Server::connect`] opens an in-process connection, [`Server::serve_transport`] takes anything else that carries texts.
+//! it a part of another web server, [`Server::connect`] opens an in-process connection, [`Server::serve_transport`] takes
+//! anything else that carries texts.
 
 mod accept;
 mod builder;

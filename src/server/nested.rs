@@ -14,6 +14,8 @@ impl Server {
     /// The gate holds as it does in [`Self::serve`]: without tokens only requests for a loopback `Host` are served. The
     /// application accepts connections, so TLS, time limits for request heads and listen addresses of packages are its
     /// own. A WebSocket goes to a shard when it is upgraded and counts towards `server.connections_max`; past it: 503.
+    /// If a script gets that shard stuck, the socket stays open until the shard is back: only sockets that the server
+    /// accepted itself can be shut from outside.
     ///
     /// ```
     /// use scomp::axum::Router;
