@@ -8,7 +8,26 @@
 //! [`server::Server::builder`] takes functions with [`#[scomp::binding]`](macro@binding)
 //! ([`server::ServerBuilder::add`]), functions over serde types ([`server::ServerBuilder::bind`]), packages
 //! ([`package::Package`]) or a folder of them ([`package::loader`]). A handler gets its input and a [`binding::Call`],
-//! through which it calls back into the client or the script.
+//! through which it calls back into the client or the script. [`testing`] runs both in a test.
+//!
+//! ```no_run
+//! use scomp::server::Server;
+//!
+//! #[derive(serde::Serialize, schemars::JsonSchema)]
+//! struct Order { id: String, total: f64 }
+//!
+//! /// Fetch an order by ID.
+//! #[scomp::binding(effects = ["read"])]
+//! async fn get_order(id: String) -> Option<Order> {
+//!     (id == "o_001").then_some(Order { id, total: 142.5 })
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let server = Server::builder().add::<get_order>().build()?;
+//!     Ok(server.serve(tokio::net::TcpListener::bind("127.0.0.1:7400").await?).await?)
+//! }
+//! ```
 //!
 //! # A client
 //!
