@@ -1,6 +1,6 @@
 //! What the signature of a function says about its binding.
 //!
-//! Arguments are told apart by the last segment of their type: a macro sees names, not types.
+//! Arguments are distinguished by the last segment of their type: a macro sees names, not types.
 
 use syn::spanned::Spanned as _;
 use syn::{
