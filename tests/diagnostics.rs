@@ -1,30 +1,22 @@
 //! What the compiler says to a program that uses the crate in the wrong way.
 //!
-//! Each program is checked against the library that this test was built with: Cargo says which file that is, so
-//! nothing is built a second time.
+//! Each program is checked against the library that Cargo built for this test, so that nothing is built a second time.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde_json::Value;
-
-/// The library, as Cargo built it for this test.
+/// The library beside this test. Of several builds the latest is that of the present source.
 fn library() -> PathBuf {
-    let cargo = Command::new(env!("CARGO"))
-        .args(["test", "--no-run", "--quiet", "--test", "diagnostics", "--message-format", "json"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .output()
-        .unwrap();
-    let text = String::from_utf8(cargo.stdout).unwrap();
-    let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let mut libraries = messages.filter(|message| message["target"]["name"] == "scomp");
-    let library = libraries.find_map(|message| {
-        let files = message["filenames"].as_array()?.iter().filter_map(Value::as_str);
-        files.map(PathBuf::from).find(|file| file.extension().is_some_and(|extension| extension == "rlib"))
-    });
-    library.unwrap_or_else(|| panic!("no library: {}", String::from_utf8_lossy(&cargo.stderr)))
+    let test = std::env::current_exe().unwrap();
+    let files = fs::read_dir(test.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
+    let is_library = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy();
+        name.starts_with("libscomp-") && name.ends_with(".rlib")
+    };
+    let built_at = |path: &PathBuf| fs::metadata(path).unwrap().modified().unwrap();
+    files.filter(is_library).max_by_key(built_at).expect("a library")
 }
 
 /// The messages about a program.
