@@ -63,6 +63,8 @@ mod tests {
         let orders = handlers_of(package());
         let order = run(&orders, "getOrder", json!({"id": "o_001"}), "ada").await.unwrap();
         assert_eq!(order["total"], json!(142.5));
+        let more = run(&orders, "getOrder", json!({"id": "o_002", "unknown": 1}), "ada").await.unwrap();
+        assert_eq!(more["customer"], "Grace");
         assert_eq!(run(&orders, "getOrder", json!({"id": "o_999"}), "ada").await.unwrap(), Value::Null);
     }
 

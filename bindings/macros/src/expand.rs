@@ -112,10 +112,11 @@ fn input(signature: &Signature, function_name: &Ident, private: &Private) -> Inp
     let (serde, schemars) = (private.text("serde"), private.text("schemars"));
     let title = format!("{}Input", pascal_case(&function_name.unraw().to_string()));
     let Private(private) = private;
+    // Unknown fields are refused by the schema alone, so that a declaration file may allow them.
     let declaration = quote! {
         #[derive(#private::serde::Deserialize, #private::schemars::JsonSchema)]
-        #[serde(crate = #serde, rename_all = "camelCase", deny_unknown_fields)]
-        #[schemars(crate = #schemars, rename = #title)]
+        #[serde(crate = #serde, rename_all = "camelCase")]
+        #[schemars(crate = #schemars, rename = #title, deny_unknown_fields)]
         struct #name { #(#fields,)* }
     };
     InputCode { of_type: quote!(#name), declaration, pattern: quote!(#name { #(#names,)* }) }
