@@ -6,8 +6,11 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::Handlers;
-use crate::binding::{Call, Callbacks, CancelSignal, HostFunctions, Policy, Principal, SessionScope};
+use crate::binding::{
+    Binding, BindingError, Call, Callbacks, CancelSignal, HostFunctions, Policy, Principal, SessionScope,
+};
 use crate::observe::audit::Audit;
+use crate::package::{Package, PackageContext};
 use crate::quota::Quotas;
 use crate::rpc::ErrorObject;
 
@@ -30,6 +33,13 @@ pub(crate) fn new_call(principal: &str) -> Call {
     }
 }
 
+/// The handlers of a package made in code, as a declaration file without bindings binds them.
+pub(crate) fn handlers_of(package: Package) -> Handlers {
+    let bindings = PackageContext::new(Value::Null, ".").bind_package(package).unwrap();
+    let named = |binding: Binding| (&*binding.declaration.name.leak(), binding.handler);
+    bindings.into_iter().map(named).collect()
+}
+
 /// Calls a handler by the name of its binding.
 pub(crate) async fn run(
     handlers: &Handlers,
@@ -38,5 +48,5 @@ pub(crate) async fn run(
     principal: &str,
 ) -> Result<Value, ErrorObject> {
     let (_, handler) = handlers.iter().find(|(found, _)| *found == name).expect("a handler of that name");
-    handler.call(input, new_call(principal)).await.map_err(crate::binding::BindingError::into_object)
+    handler.call(input, new_call(principal)).await.map_err(BindingError::into_object)
 }

@@ -32,7 +32,7 @@ const LAYERS: &[&[&str]] = &[
     &["runtime"],
     &["sessions"],
     &["server"],
-    &["config"],
+    &["config", "testing"],
     &["cli", "fuzzing"],
 ];
 

@@ -6,14 +6,13 @@
 mod store;
 
 use std::path::Path;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Handlers, PackageContext, PackageInstance};
-use crate::binding::{BindingError, Call};
-use crate::package::Bindings;
+use super::{PackageContext, PackageInstance};
+use crate::binding::{BindingError, Call, State};
+use crate::package::Package;
 use crate::rpc::Kind;
 use store::{EntryKey, Store};
 
@@ -50,39 +49,12 @@ fn keys_default() -> u64 {
     KEYS_DEFAULT
 }
 
-#[derive(Deserialize)]
-struct KeyInput {
-    key: String,
-}
-
-#[derive(Deserialize)]
-struct SetInput {
-    key: String,
-    value: Value,
-}
-
-#[derive(Deserialize)]
-struct CasInput {
-    key: String,
-    #[serde(default, deserialize_with = "deserialize_present")]
-    expected: Option<Value>,
-    value: Value,
-}
-
 /// Keeps `null`, which is a value that may be expected, apart from an absent field.
 fn deserialize_present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
-#[derive(Deserialize)]
-struct ListInput {
-    #[serde(default)]
-    prefix: String,
-    cursor: Option<String>,
-    limit: Option<usize>,
-}
-
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct KeyPage {
     keys: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,61 +67,83 @@ struct KeyValues {
     value_bytes_max: usize,
 }
 
-/// Opens the store and creates its handlers.
+/// Opens the store and binds its functions. What is declared of them is in the declaration file.
 pub async fn open(context: PackageContext) -> Result<PackageInstance, String> {
     let key_values = KeyValues::open(&context.config, &context.folder)?;
-    Ok(context.bind(handlers(key_values)).into())
+    Ok(context.bind_package(package(key_values))?.into())
 }
 
 impl KeyValues {
-    fn open(config: &Value, folder: &Path) -> Result<Arc<Self>, String> {
+    fn open(config: &Value, folder: &Path) -> Result<Self, String> {
         let config = Config::deserialize(config).map_err(|error| error.to_string())?;
         let path = config.path.as_ref().map(|path| folder.join(path));
         let store = Store::open(path.as_deref(), config.keys_max).map_err(|error| error.to_string())?;
-        Ok(Arc::new(Self { store, value_bytes_max: config.value_bytes_max }))
+        Ok(Self { store, value_bytes_max: config.value_bytes_max })
     }
 }
 
-fn handlers(key_values: Arc<KeyValues>) -> Handlers {
-    Bindings::with(key_values)
-        .on("kv.get", get_value)
-        .on("kv.set", set_value)
-        .on("kv.delete", delete_key)
-        .on("kv.list", list_keys)
-        .on("kv.cas", swap_value)
-        .into()
+fn package(key_values: KeyValues) -> Package {
+    Package::new("kv")
+        .state(key_values)
+        .add::<get_value>()
+        .add::<set_value>()
+        .add::<delete_key>()
+        .add::<list_keys>()
+        .add::<swap_value>()
 }
 
-async fn get_value(kv: Arc<KeyValues>, input: KeyInput, call: Call) -> Result<Value, BindingError> {
-    match kv.store.get(entry_key(&call, input.key)?).await? {
+/// Returns the value of a key.
+#[scomp::binding(name = "kv.get")]
+async fn get_value(kv: State<KeyValues>, key: String, call: Call) -> Result<Value, BindingError> {
+    match kv.store.get(entry_key(&call, key)?).await? {
         Some(text) => Ok(serde_json::from_str(&text)?),
         None => Ok(json!({"$undefined": true})),
     }
 }
 
-async fn set_value(kv: Arc<KeyValues>, input: SetInput, call: Call) -> Result<(), BindingError> {
-    let text = encode_value(&call, &input.value, kv.value_bytes_max)?;
-    Ok(kv.store.set(entry_key(&call, input.key)?, text).await?)
+/// Stores a value.
+#[scomp::binding(name = "kv.set")]
+async fn set_value(kv: State<KeyValues>, key: String, value: Value, call: Call) -> Result<(), BindingError> {
+    let text = encode_value(&call, &value, kv.value_bytes_max)?;
+    Ok(kv.store.set(entry_key(&call, key)?, text).await?)
 }
 
-async fn delete_key(kv: Arc<KeyValues>, input: KeyInput, call: Call) -> Result<bool, BindingError> {
-    Ok(kv.store.delete(entry_key(&call, input.key)?).await?)
+/// Deletes a key.
+#[scomp::binding(name = "kv.delete")]
+async fn delete_key(kv: State<KeyValues>, key: String, call: Call) -> Result<bool, BindingError> {
+    Ok(kv.store.delete(entry_key(&call, key)?).await?)
 }
 
-async fn list_keys(kv: Arc<KeyValues>, input: ListInput, call: Call) -> Result<KeyPage, BindingError> {
+/// Lists keys.
+#[scomp::binding(name = "kv.list")]
+async fn list_keys(
+    kv: State<KeyValues>,
+    #[serde(default)] prefix: String,
+    cursor: Option<String>,
+    limit: Option<usize>,
+    call: Call,
+) -> Result<KeyPage, BindingError> {
     let namespace = call.session.principal.name.clone();
-    let limit = input.limit.unwrap_or(PAGE_KEYS_DEFAULT).clamp(1, PAGE_KEYS_MAX);
+    let limit = limit.unwrap_or(PAGE_KEYS_DEFAULT).clamp(1, PAGE_KEYS_MAX);
     // One key more than requested shows whether there is a next page.
-    let mut keys = kv.store.list(namespace, input.prefix, input.cursor, limit + 1).await?;
+    let mut keys = kv.store.list(namespace, prefix, cursor, limit + 1).await?;
     let has_more = keys.len() > limit;
     keys.truncate(limit);
     let cursor = keys.last().filter(|_| has_more).cloned();
     Ok(KeyPage { keys, cursor })
 }
 
-async fn swap_value(kv: Arc<KeyValues>, input: CasInput, call: Call) -> Result<bool, BindingError> {
-    let text = encode_value(&call, &input.value, kv.value_bytes_max)?;
-    Ok(kv.store.swap(entry_key(&call, input.key)?, input.expected, text).await?)
+/// Stores a value if the current one is as expected.
+#[scomp::binding(name = "kv.cas")]
+async fn swap_value(
+    kv: State<KeyValues>,
+    key: String,
+    #[serde(default, deserialize_with = "deserialize_present")] expected: Option<Value>,
+    value: Value,
+    call: Call,
+) -> Result<bool, BindingError> {
+    let text = encode_value(&call, &value, kv.value_bytes_max)?;
+    Ok(kv.store.swap(entry_key(&call, key)?, expected, text).await?)
 }
 
 /// Checks the length of a key and puts it into the namespace of the caller's principal.

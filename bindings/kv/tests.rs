@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::super::testing::run;
+use super::super::testing::{handlers_of, run};
 use super::*;
+use crate::package::NamedHandlers as Handlers;
 
 fn opened(config: &Value) -> Result<Handlers, String> {
-    KeyValues::open(config, Path::new(".")).map(handlers)
+    KeyValues::open(config, Path::new(".")).map(|store| handlers_of(package(store)))
 }
 
 fn store(config: Value) -> Handlers {

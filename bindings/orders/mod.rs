@@ -1,16 +1,11 @@
 //! The orders of the worked example in the protocol's documentation: the smallest complete package.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use super::{Handlers, PackageContext, PackageInstance};
-use crate::binding::{BindingError, Call, typed};
+use super::{PackageContext, PackageInstance};
+use crate::package::Package;
 
-#[derive(Deserialize)]
-struct OrderQuery {
-    id: String,
-}
-
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct Order {
     id: &'static str,
     customer: &'static str,
@@ -18,7 +13,7 @@ struct Order {
     items: &'static [Item],
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct Item {
     sku: &'static str,
     quantity: u32,
@@ -27,15 +22,17 @@ struct Item {
 
 /// Opens the package.
 pub async fn open(context: PackageContext) -> Result<PackageInstance, String> {
-    Ok(context.bind(handlers()).into())
+    Ok(context.bind_package(package())?.into())
 }
 
-fn handlers() -> Handlers {
-    vec![("getOrder", typed(get_order))]
+fn package() -> Package {
+    Package::new("orders").add::<get_order>()
 }
 
-async fn get_order(query: OrderQuery, _: Call) -> Result<Option<Order>, BindingError> {
-    Ok(match query.id.as_str() {
+/// Fetch an order by ID. Returns null if not found.
+#[scomp::binding(effects = ["read"])]
+fn get_order(id: String) -> Option<Order> {
+    match id.as_str() {
         "o_001" => Some(Order {
             id: "o_001",
             customer: "Ada",
@@ -52,20 +49,22 @@ async fn get_order(query: OrderQuery, _: Call) -> Result<Option<Order>, BindingE
             items: &[Item { sku: "cable", quantity: 2, price: 19.0 }],
         }),
         _ => None,
-    })
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::run;
+    use super::super::testing::{handlers_of, run};
     use super::*;
     use serde_json::{Value, json};
 
     #[tokio::test]
     async fn get_order_returns_known_order_and_null_otherwise() {
-        let orders = handlers();
+        let orders = handlers_of(package());
         let order = run(&orders, "getOrder", json!({"id": "o_001"}), "ada").await.unwrap();
         assert_eq!(order["total"], json!(142.5));
+        let more = run(&orders, "getOrder", json!({"id": "o_002", "unknown": 1}), "ada").await.unwrap();
+        assert_eq!(more["customer"], "Grace");
         assert_eq!(run(&orders, "getOrder", json!({"id": "o_999"}), "ada").await.unwrap(), Value::Null);
     }
 

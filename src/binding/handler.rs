@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::function::{self, Writer};
 use super::{BindingError, Call};
-use crate::rpc::Kind;
 
 /// What a handler is busy with.
 pub type HandlerFuture = Pin<Box<dyn Future<Output = Result<Value, BindingError>> + Send>>;
@@ -17,6 +17,12 @@ pub type HandlerFuture = Pin<Box<dyn Future<Output = Result<Value, BindingError>
 /// The work of a binding. Input and output are in their wire form and checked by the caller.
 ///
 /// It runs on the session's thread beside other sessions: what blocks belongs into `tokio::task::spawn_blocking`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a handler",
+    label = "expected an async function from `serde_json::Value` and `Call` to `Result<Value, BindingError>`",
+    note = "a function over types of your own becomes a handler with `scomp::binding::typed`",
+    note = "a function with `#[scomp::binding]` is added by its name: `.add::<function>()`"
+)]
 pub trait Handler: Send + Sync + 'static {
     /// Starts one call.
     fn call(&self, input: Value, call: Call) -> HandlerFuture;
@@ -67,11 +73,9 @@ where
     handler(move |input, call| {
         let function = Arc::clone(&function);
         async move {
-            let input = serde_json::from_value(input)
-                .map_err(|error| BindingError::of_kind(Kind::InvalidInput, error.to_string()))?;
-            let output = function(input, call).await?;
-            serde_json::to_value(output)
-                .map_err(|error| BindingError::of_kind(Kind::InvalidOutput, error.to_string()))
+            let writer = Writer::of(&call);
+            let input = function::read(input, &call)?;
+            writer.write(&function(input, call).await?)
         }
     })
 }

@@ -178,7 +178,7 @@ pub(crate) fn is_date(text: &str) -> bool {
 }
 
 /// Days from 1970 to a date, if there is such a date.
-fn date_days(date: &str) -> Option<i64> {
+pub(super) fn date_days(date: &str) -> Option<i64> {
     let (sign, year, rest) = match date.as_bytes().first()? {
         b'+' => (1, date.get(1..7)?, date.get(7..)?),
         b'-' => (-1, date.get(1..7)?, date.get(7..)?),

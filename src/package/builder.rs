@@ -3,14 +3,12 @@
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use crate::binding::{
-    Binding, BindingError, BindingLimits, BindingPublisher, Call, DeclarationProblem, Handler, Handlers,
-    PackageBindings, typed,
+    Binding, BindingError, BindingFn, BindingLimits, BindingPublisher, Call, DeclarationProblem, Handler,
+    Handlers, MissingState, PackageBindings, States, type_schema, typed,
 };
 use crate::protocol::declaration::Declaration;
 use crate::schema::SchemaSource;
@@ -43,8 +41,37 @@ pub struct PackageError(pub Vec<DeclarationProblem>);
 #[derive(Clone, Default)]
 pub struct Package {
     name: String,
-    bindings: Vec<Binding>,
+    bindings: Vec<DraftBinding>,
+    states: States,
     publisher: BindingPublisher,
+}
+
+/// A binding of a package that is not complete yet.
+#[derive(Clone)]
+enum DraftBinding {
+    Ready(Binding),
+    /// Its handler is made when all states are there.
+    Function(DraftFunction),
+}
+
+#[derive(Clone)]
+struct DraftFunction {
+    declaration: Declaration,
+    limits: BindingLimits,
+    handler: fn(&States) -> Result<Arc<dyn Handler>, MissingState>,
+}
+
+impl DraftBinding {
+    /// The binding with its handler, or its name and what is missing.
+    fn finish(self, states: &States) -> Result<Binding, (String, MissingState)> {
+        match self {
+            Self::Ready(binding) => Ok(binding),
+            Self::Function(DraftFunction { declaration, limits, handler }) => match handler(states) {
+                Ok(handler) => Ok(Binding { declaration, limits, handler }),
+                Err(missing) => Err((declaration.name, missing)),
+            },
+        }
+    }
 }
 
 impl Package {
@@ -88,8 +115,8 @@ impl Package {
     {
         let declaration = Declaration {
             description: Some(description.to_owned()),
-            input: Some(schema_of::<I>(settings().for_deserialize())),
-            output: Some(schema_of::<O>(settings().for_serialize())),
+            input: Some(type_schema::of_input::<I>()),
+            output: Some(type_schema::of_output::<O>()),
             effects: effects.into_iter().map(str::to_owned).collect(),
             ..Declaration::named(name)
         };
@@ -104,7 +131,24 @@ impl Package {
         limits: BindingLimits,
         handler: Arc<dyn Handler>,
     ) -> Self {
-        self.bindings.push(Binding { declaration, limits, handler });
+        self.bindings.push(DraftBinding::Ready(Binding { declaration, limits, handler }));
+        self
+    }
+
+    /// Adds a function with [`#[scomp::binding]`](macro@crate::binding).
+    #[must_use]
+    pub fn add<F: BindingFn>(mut self) -> Self {
+        let (declaration, limits) = (F::declaration(), F::limits());
+        let draft = DraftFunction { declaration, limits, handler: F::handler };
+        self.bindings.push(DraftBinding::Function(draft));
+        self
+    }
+
+    /// Adds the [`State`](crate::binding::State) of that type for the binding functions of this package, before or
+    /// after them.
+    #[must_use]
+    pub fn state<T: Send + Sync + 'static>(mut self, state: T) -> Self {
+        self.states.insert(state);
         self
     }
 
@@ -115,28 +159,35 @@ impl Package {
 
     /// Registers all bindings; the error lists every problem.
     pub fn register(self, handlers: &Arc<Handlers>) -> Result<(), PackageError> {
-        let place = |(at, binding)| (binding, format!("/bindings/{at}"));
+        let (mut bindings, mut problems) = (Vec::new(), Vec::new());
+        for (at, draft) in self.bindings.into_iter().enumerate() {
+            let path = format!("/bindings/{at}");
+            match draft.finish(&self.states) {
+                Ok(binding) => bindings.push((binding, path)),
+                Err((name, missing)) => problems.push(DeclarationProblem {
+                    origin: self.name.clone(),
+                    path,
+                    message: format!("{name}: {missing}"),
+                }),
+            }
+        }
         let registration = handlers.add(PackageBindings {
             origin: self.name,
             source: SchemaSource::Operator,
-            bindings: self.bindings.into_iter().enumerate().map(place).collect(),
+            bindings,
             publisher: self.publisher,
         });
-        match registration.problems.is_empty() {
-            true => Ok(()),
-            false => Err(PackageError(registration.problems)),
-        }
+        problems.extend(registration.problems);
+        if problems.is_empty() { Ok(()) } else { Err(PackageError(problems)) }
     }
-}
 
-/// Every schema here is Draft 2020-12, so none has to name its draft.
-fn settings() -> SchemaSettings {
-    SchemaSettings::draft2020_12().with(|settings| settings.meta_schema = None)
-}
-
-/// The schema of a type; what it refers to is in its own `$defs`.
-fn schema_of<T: JsonSchema>(settings: SchemaSettings) -> Value {
-    settings.into_generator().into_root_schema_for::<T>().to_value()
+    /// The bindings with their handlers; the error is the first problem.
+    pub(super) fn into_bindings(self) -> Result<Vec<Binding>, String> {
+        let finish = |draft: DraftBinding| {
+            draft.finish(&self.states).map_err(|(name, missing)| format!("{name}: {missing}"))
+        };
+        self.bindings.into_iter().map(finish).collect()
+    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
+use super::Package;
 use crate::binding::{Binding, BindingLimits, BindingPublisher, Handler, Policy};
 use crate::peering::{Background, Mount};
 use crate::protocol::declaration::Declaration;
@@ -44,6 +45,19 @@ impl PackageContext {
             }
         };
         handlers.into().into_iter().map(bind).collect()
+    }
+
+    /// The bindings of a package made in code. What the declaration file says of one is what counts; one that it does not
+    /// declare is as the code says.
+    pub fn bind_package(&self, package: Package) -> Result<Vec<Binding>, String> {
+        let mut bindings = package.into_bindings()?;
+        for binding in &mut bindings {
+            let declared = self.declared.iter().find(|(one, _)| one.name == binding.declaration.name);
+            if let Some((declaration, limits)) = declared {
+                (binding.declaration, binding.limits) = (declaration.clone(), limits.clone());
+            }
+        }
+        Ok(bindings)
     }
 }
 

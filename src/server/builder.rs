@@ -15,7 +15,7 @@ use super::mounts::{self, Additions};
 use super::settings::ServerSettings;
 use super::shards::{self, Shards};
 use super::{Gate, Server, ServerState, Services, StartError, Timeouts, Tls, start};
-use crate::binding::{BindingError, Call, DeclarationProblem, Handlers};
+use crate::binding::{BindingError, BindingFn, Call, DeclarationProblem, Handlers};
 use crate::budget::ServerBudget;
 use crate::limits::Limits;
 use crate::observe::audit::Audit;
@@ -26,10 +26,15 @@ use crate::sessions::{Directory, SessionSettings};
 /// CPU time past the limit after which a shard inside JavaScript counts as stuck.
 const STUCK_GRACE: Duration = Duration::from_secs(2);
 
+/// The name of packages that the builder makes.
+const BOUND_IN_CODE: &str = "bound in code";
+
 /// Collects the bindings and settings of a server.
 pub struct ServerBuilder {
     name: String,
     handlers: Arc<Handlers>,
+    /// What is added without a package of its own.
+    functions: Package,
     problems: Vec<DeclarationProblem>,
     limits: Limits,
     sessions: SessionSettings,
@@ -48,6 +53,7 @@ impl Server {
         ServerBuilder {
             name: "scomp-serve".to_owned(),
             handlers: Arc::default(),
+            functions: Package::new(BOUND_IN_CODE),
             problems: Vec::new(),
             limits: Limits::default(),
             sessions: SessionSettings::default(),
@@ -92,7 +98,22 @@ impl ServerBuilder {
         F: Fn(I, Call) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<O, BindingError>> + Send + 'static,
     {
-        self.package(Package::new("bound in code").bind(name, description, function))
+        self.package(Package::new(BOUND_IN_CODE).bind(name, description, function))
+    }
+
+    /// Adds a function with [`#[scomp::binding]`](macro@crate::binding).
+    #[must_use]
+    pub fn add<F: BindingFn>(mut self) -> Self {
+        self.functions = self.functions.add::<F>();
+        self
+    }
+
+    /// Adds the [`State`](crate::binding::State) of that type for the functions that are [added](Self::add) here, before
+    /// or after them. A [`Package`] has its own.
+    #[must_use]
+    pub fn state<T: Send + Sync + 'static>(mut self, state: T) -> Self {
+        self.functions = self.functions.state(state);
+        self
     }
 
     /// Adds the packages of a folder; [`Server::start`] starts what they do beside the sessions.
@@ -156,7 +177,9 @@ impl ServerBuilder {
     }
 
     /// Starts the shards.
-    pub fn build(self) -> Result<Server, StartError> {
+    pub fn build(mut self) -> Result<Server, StartError> {
+        let functions = std::mem::take(&mut self.functions);
+        self = self.package(functions);
         if !self.problems.is_empty() {
             return Err(PackageError(self.problems).into());
         }

@@ -107,7 +107,8 @@ async fn scomp(State(state): State<Arc<ServerState>>, request: Request<Body>) ->
     };
     let sizes = MessageSizes::both(state.directory.limits().message_bytes_max);
     let budget = state.connection_budget();
-    upgrade::accept(request, Some(SUBPROTOCOL), sizes, Arc::clone(&budget), move |socket, placed| {
+    let at = Arc::clone(&state);
+    upgrade::accept(&at, request, Some(SUBPROTOCOL), sizes, Arc::clone(&budget), move |socket, placed| {
         let config = ConnectionConfig {
             directory: Arc::clone(&state.directory),
             principal,

@@ -1,7 +1,8 @@
 //! The server: shards, the sessions on them, and the ways to connect.
 //!
-//! [`Server::builder`] collects bindings and settings; [`Server::serve`] takes a listener, [`Server::connect`] opens an
-//! in-process connection, [`Server::serve_transport`] takes anything else that carries texts.
+//! [`Server::builder`] collects bindings and settings; [`Server::serve`] takes a listener, [`Server::into_router`] makes
+//! it a part of another web server, [`Server::connect`] opens an in-process connection, [`Server::serve_transport`] takes
+//! anything else that carries texts.
 
 mod accept;
 mod builder;
@@ -12,6 +13,7 @@ mod gate;
 mod http;
 mod metrics;
 mod mounts;
+mod nested;
 mod services;
 pub mod settings;
 pub(crate) mod shards;
@@ -119,13 +121,17 @@ impl Server {
         let mut trimmer = Trimmer::new(Instant::now());
         loop {
             expire.tick().await;
-            self.state.directory.expire().await;
-            let (most, now) = (self.state.directory.take_most(), self.state.directory.len());
-            if trimmer.is_due(most, now, Instant::now()) {
-                self.shards.release_memory();
-            }
-            observe::run_upkeep();
+            self.maintain(&mut trimmer).await;
         }
+    }
+
+    async fn maintain(&self, trimmer: &mut Trimmer) {
+        self.state.directory.expire().await;
+        let (most, now) = (self.state.directory.take_most(), self.state.directory.len());
+        if trimmer.is_due(most, now, Instant::now()) {
+            self.shards.release_memory();
+        }
+        observe::run_upkeep();
     }
 
     /// Serves a connection over any transport. Returns when it is over.

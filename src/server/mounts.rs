@@ -218,7 +218,8 @@ fn accept(
     };
     // Only messages that are still arriving are counted: after that the package is responsible for them.
     let budget = ConnectionBudget::new(&state.budget, usize::MAX, sizes.read_bytes_max);
-    upgrade::accept(request, subprotocol, sizes, budget, move |socket, placed| {
+    let at = Arc::clone(&state);
+    upgrade::accept(&at, request, subprotocol, sizes, budget, move |socket, placed| {
         let stop = state.stop.clone();
         let visit =
             IncomingConnection { transport: Box::new(socket), principal, audit, query, headers, stop };

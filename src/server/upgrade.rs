@@ -16,17 +16,20 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 
 use std::sync::Arc;
 
+use super::ServerState;
 use super::capacity::ShardSlot;
 use crate::budget::ConnectionBudget;
+use crate::observe;
 use crate::runtime::shard::Shard;
 use crate::transport::{MessageSizes, Metered, WebSocket, config};
 
 /// An upgraded connection.
 pub(crate) type Upgrade = WebSocket<Metered<TokioIo<Upgraded>>>;
 
-/// Accepts a WebSocket and passes it to `serve`, on the current shard, with its slot there. Only `subprotocol` is
-/// echoed, if the client offers it.
+/// Accepts a WebSocket and passes it to `serve`, with its slot on its shard: the current one, or, for a connection
+/// that another web server accepted, the one with the least load. Only `subprotocol` is echoed, if the client offers it.
 pub(crate) fn accept<F>(
+    state: &ServerState,
     mut request: Request<Body>,
     subprotocol: Option<&str>,
     sizes: MessageSizes,
@@ -34,7 +37,7 @@ pub(crate) fn accept<F>(
     serve: F,
 ) -> Response<Body>
 where
-    F: FnOnce(Upgrade, Option<ShardSlot>) + Send + 'static,
+    F: FnOnce(Upgrade, ShardSlot) + Send + 'static,
 {
     let headers = request.headers();
     let key = match check(request.method(), headers) {
@@ -42,16 +45,21 @@ where
         Err(refusal) => return refusal.into_response(),
     };
     let offered = subprotocol.and_then(|subprotocol| offered(headers, subprotocol));
-    let placed = request.extensions_mut().remove::<ShardSlot>();
+    let placed = match (Shard::current(), request.extensions_mut().remove::<ShardSlot>()) {
+        (Some(shard), Some(slot)) => Some((shard, slot)),
+        _ => place(state),
+    };
+    let Some((shard, slot)) = placed else {
+        observe::record_refusal("connections");
+        return (StatusCode::SERVICE_UNAVAILABLE, "Too many connections.\n").into_response();
+    };
     let upgrade = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
         let Ok(upgraded) = upgrade.await else { return };
         let io = Metered::new(TokioIo::new(upgraded), Arc::clone(&budget));
         let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config(sizes))).await;
-        if let Some(shard) = Shard::current() {
-            // A shard with no room for one more drops the socket.
-            let _ = shard.run(move || serve(WebSocket::new(socket).with_budget(budget), placed));
-        }
+        // A shard with no room for one more drops the socket.
+        let _ = shard.run(move || serve(WebSocket::new(socket).with_budget(budget), slot));
     });
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -65,6 +73,14 @@ where
         headers.insert(SEC_WEBSOCKET_PROTOCOL, offered);
     }
     response
+}
+
+/// A slot on the shard with the least load, if there may be one more connection.
+fn place(state: &ServerState) -> Option<(Shard, ShardSlot)> {
+    let slot = state.connections.admit()?;
+    let shard = state.shards.least_loaded()?;
+    let weight = shard.weigh();
+    Some((shard, ShardSlot(Arc::new((weight, slot)))))
 }
 
 /// The key of a valid upgrade request.

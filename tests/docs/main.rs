@@ -5,6 +5,7 @@
 mod declarations;
 mod links;
 mod markdown;
+mod rust;
 
 use std::path::Path;
 

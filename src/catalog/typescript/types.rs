@@ -119,6 +119,9 @@ impl<'a> Writer<'_, 'a> {
         if is_function_place(fields) {
             return self.function(fields.get("x-fn"), depth);
         }
+        if let Some(class) = tagged_class(fields) {
+            return Type::atom(class);
+        }
         let mut parts = Vec::new();
         for keyword in ["$ref", "$dynamicRef"] {
             parts.extend(
@@ -274,6 +277,17 @@ impl<'a> Writer<'_, 'a> {
 fn is_function_place(fields: &Map<String, Value>) -> bool {
     fields.get("x-fn").is_some_and(Value::is_object)
         || list(fields, "required").any(|name| name.as_str() == Some("$fn"))
+}
+
+/// The type in a script of a value whose wire form is a tag alone.
+fn tagged_class(fields: &Map<String, Value>) -> Option<&'static str> {
+    let mut required = list(fields, "required");
+    match (required.next()?.as_str()?, required.next()) {
+        ("$date", None) => Some("Date"),
+        ("$bytes", None) => Some("Uint8Array"),
+        ("$bigint", None) => Some("bigint"),
+        _ => None,
+    }
 }
 
 fn has_members(fields: &Map<String, Value>) -> bool {
