@@ -204,6 +204,10 @@ impl SwapFile {
             return Ok(true);
         }
         if let Some(longer) = self.extents.extend(image.heap, pages) {
+            // The live heap is then mapped from the start of the longer one, which is given back as one.
+            if image.mapped == Some(image.heap) {
+                image.mapped = Some(longer);
+            }
             image.heap = longer;
             return Ok(true);
         }

@@ -33,6 +33,7 @@ struct Meters {
     slices: Counter,
     references: Gauge,
     log_dropped: Counter,
+    wake_seconds: Histogram,
     /// Counters with a label, by family and label.
     labelled: RwLock<HashMap<(&'static str, &'static str), Counter>>,
 }
@@ -91,6 +92,8 @@ impl Meters {
                     metrics::counter!(LOG_DROPPED),
                 )
             });
+        let wake_seconds =
+            with_local_recorder(&recorder, || metrics::histogram!("scomp_wake_duration_seconds"));
         Self {
             recorder,
             evals_ok,
@@ -99,6 +102,7 @@ impl Meters {
             slices,
             references,
             log_dropped,
+            wake_seconds,
             labelled: RwLock::default(),
         }
     }
@@ -137,6 +141,7 @@ fn describe() {
     metrics::describe_gauge!("scomp_evals_queued", "Evals that wait for their turn");
     metrics::describe_counter!("scomp_slices_total", "Slices of JavaScript that ran");
     metrics::describe_gauge!("scomp_references", "Live function references, both ways");
+    metrics::describe_histogram!("scomp_wake_duration_seconds", "Time to bring a heap back into memory");
     metrics::describe_counter!("scomp_binding_calls_total", "Calls of server bindings, by outcome");
     metrics::describe_histogram!("scomp_binding_duration_seconds", "Time of a server binding's call");
     metrics::describe_counter!(REFUSALS.name, "Connections, sessions and requests that were refused");
@@ -259,6 +264,11 @@ fn move_gauge(gauge: &Gauge, before: &mut u32, now: usize) {
         gauge.increment(f64::from(now) - f64::from(*before));
         *before = now;
     }
+}
+
+/// Counts a session whose heap came back into memory.
+pub(crate) fn record_wake(took: Duration) {
+    METERS.wake_seconds.record(took);
 }
 
 /// All metrics, in the text format of Prometheus.

@@ -89,6 +89,8 @@ kinds! {
     QueueFull => code::EVAL,
     /// The session ended.
     SessionClosed => code::EVAL,
+    /// The heap of the session is gone; it started over.
+    SessionLost => code::EVAL,
     /// A quota or a limit of the server; try again later.
     Busy => code::EVAL,
     /// Too many live function references.

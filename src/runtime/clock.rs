@@ -56,6 +56,11 @@ impl Clock {
         Time::after_start(elapsed.unwrap_or_else(|| self.epoch.elapsed()))
     }
 
+    /// Seconds of the clock of the system, for what is done once in a while.
+    pub(crate) fn process_seconds(&self) -> u64 {
+        (self.origin_ms / 1e3) as u64 + self.now().since_start().as_secs()
+    }
+
     /// When that moment of the session is by the clock of this process.
     pub(crate) fn instant(&self, time: Time) -> Instant {
         self.epoch.checked_add(time.since_start()).unwrap_or_else(|| self.epoch + crate::limits::DURATION_MAX)

@@ -29,6 +29,7 @@ mod fair;
 pub(crate) mod fuzzing;
 mod guest;
 mod heap;
+mod hibernation;
 mod host;
 mod meter;
 mod poll_counter;
@@ -47,6 +48,7 @@ mod value;
 
 pub(crate) use driver::{Driver, DriverParts};
 pub(crate) use heap::release_freed_memory;
+pub(crate) use hibernation::{HibernateWhen, Hibernation, HibernationSettings};
 pub(crate) use port::Port;
 pub(crate) use total::Claim;
 pub(crate) use total::MemoryTotal;

@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::poll_counter::PollCounter;
-use super::{context_pool, heap, slice};
+use super::{context_pool, heap, hibernation, slice};
 use crate::protocol::client_messages::Closing;
 use crate::quota::Account;
 use crate::session::boundary::ToSession;
@@ -313,6 +313,7 @@ fn serve(shard: Shard, mut jobs_rx: mpsc::Receiver<Job>) {
     });
     drop(local);
     context_pool::clear();
+    hibernation::clear();
     heap::release_freed_memory();
     // Without waiting for blocking work, such as the read of a file, that its tasks have started.
     runtime.shutdown_background();

@@ -44,6 +44,11 @@ impl MemoryTotal {
         self.drawn().saturating_add(CONTEXT_BYTES) <= self.bytes_max
     }
 
+    /// Whether there is room for a heap of that size.
+    pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
+        self.drawn().saturating_add(bytes) <= self.bytes_max
+    }
+
     fn try_draw(&self, bytes: usize) -> bool {
         let fits = |drawn: usize| drawn.checked_add(bytes).filter(|after| *after <= self.bytes_max);
         self.drawn.fetch_update(Relaxed, Relaxed, fits).is_ok()
@@ -61,6 +66,11 @@ impl Claim {
     /// Draws nothing yet.
     pub(crate) fn empty(total: &Arc<MemoryTotal>) -> Self {
         Self { total: Arc::clone(total), bytes: 0 }
+    }
+
+    /// Hands over what it has.
+    pub(crate) fn take(&mut self) -> Self {
+        Self { total: Arc::clone(&self.total), bytes: std::mem::take(&mut self.bytes) }
     }
 
     /// Draws that much more, if the total allows it.
@@ -114,6 +124,14 @@ impl Share {
     pub(crate) fn replace(total: &Arc<MemoryTotal>) -> Self {
         total.drawn.fetch_add(CONTEXT_BYTES, Relaxed);
         Self::for_context(total)
+    }
+
+    /// Draws the room for a context that was out of memory and goes on, whether the total allows it or not: that it
+    /// was away must not cost it anything. Ask [`MemoryTotal::has_room_for`] before.
+    pub(crate) fn resume(total: &Arc<MemoryTotal>, used: usize) -> Self {
+        let bytes = step_up(used) + STEP_BYTES;
+        total.drawn.fetch_add(bytes, Relaxed);
+        Self { total: Arc::clone(total), bytes, overdrawn: 0 }
     }
 
     fn for_context(total: &Arc<MemoryTotal>) -> Self {
@@ -213,6 +231,28 @@ mod tests {
         share.shrink_to(STEP_BYTES);
         assert_eq!(total.drawn(), 2 * STEP_BYTES);
         drop(share);
+        assert_eq!(total.drawn(), 0);
+    }
+
+    #[test]
+    fn context_that_goes_on_is_never_overdrawn() {
+        let total = MemoryTotal::new(CONTEXT_BYTES);
+        let share = Share::resume(&total, CONTEXT_BYTES);
+        assert!(!share.is_overdrawn());
+        assert_eq!(total.drawn(), CONTEXT_BYTES + STEP_BYTES);
+        assert!(!total.has_room() && !total.has_room_for(1));
+        drop(share);
+        assert!(total.has_room_for(CONTEXT_BYTES) && !total.has_room_for(CONTEXT_BYTES + 1));
+    }
+
+    #[test]
+    fn claim_is_handed_over_whole() {
+        let total = MemoryTotal::new(100);
+        let mut first = Claim::new(&total, 60).unwrap();
+        let second = first.take();
+        drop(first);
+        assert_eq!(total.drawn(), 60);
+        drop(second);
         assert_eq!(total.drawn(), 0);
     }
 

@@ -10,6 +10,16 @@ use crate::observe;
 pub(crate) fn page(state: &ServerState) -> String {
     let mut text = observe::render_metrics();
     gauge(&mut text, "scomp_sessions", "Live sessions, detached ones included", state.directory.len());
+    let residency = state.directory.residency();
+    gauge(&mut text, "scomp_sessions_resident", "Sessions whose heap is in memory", residency.resident());
+    gauge(
+        &mut text,
+        "scomp_sessions_hibernated",
+        "Idle sessions whose heap is on disk",
+        residency.hibernated(),
+    );
+    let stored = usize::try_from(residency.stored_bytes()).unwrap_or(usize::MAX);
+    gauge(&mut text, "scomp_hibernated_bytes", "Bytes that these heaps take on disk", stored);
     gauge(&mut text, "scomp_connections", "Open connections", state.connections.open());
     let stuck = state.shards.stuck();
     gauge(&mut text, "scomp_stuck_shards", "Retired shards whose threads have not ended", stuck.stuck);

@@ -197,6 +197,10 @@ pub(crate) enum Observation {
     Levels { references: usize, evals_queued: usize },
     /// A request was refused.
     Refused { reason: String },
+    /// The heap of the session left memory; its image takes that many bytes.
+    Hibernated { bytes: u64 },
+    /// The session has a heap in memory again: its own, after that time, or without one a fresh one.
+    Woken { took: Option<Duration> },
 }
 
 /// A session's state for the operator.

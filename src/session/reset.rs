@@ -96,7 +96,7 @@ impl Session {
         }
     }
 
-    fn replace_context(&mut self) {
+    pub(super) fn replace_context(&mut self) {
         self.state.recovery = match std::mem::take(&mut self.state.recovery) {
             replacing @ Recovery::Replacing(_) => replacing,
             Recovery::Freeing(stopped) => self.request_context(stopped),

@@ -69,6 +69,8 @@ pub(crate) enum Stop {
     Closed,
     /// The server failed while it ran.
     Internal,
+    /// The heap of the session could not be read back.
+    Lost,
 }
 
 impl Stop {
@@ -80,6 +82,7 @@ impl Stop {
             Self::Cancelled => Kind::Cancelled,
             Self::Closed => Kind::SessionClosed,
             Self::Internal => Kind::Internal,
+            Self::Lost => Kind::SessionLost,
         }
     }
 }

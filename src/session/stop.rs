@@ -1,8 +1,11 @@
 //! Ending evals and invocations for a reason of the session's own.
 
 use super::tables::HandlerWork;
-use super::{ChargedTo, Effect, RootId, Session, Settled, Stop};
+use super::{ChargedTo, Effect, RootId, Session, Settled, Stop, Time};
 use crate::rpc::{ErrorObject, Kind};
+
+/// The message for a heap that could not be read back.
+const LOST: &str = "the session's heap could not be read back; it started over with a fresh context";
 
 impl Session {
     /// Ends the running eval. Only with an empty JavaScript stack.
@@ -26,6 +29,7 @@ impl Session {
             Stop::Cancelled => "the eval was cancelled".to_owned(),
             Stop::Closed => "the session was closed".to_owned(),
             Stop::Internal => "internal error".to_owned(),
+            Stop::Lost => LOST.to_owned(),
         };
         self.abandon_calls_of(charged_to);
         // What it left rejected ended with it.
@@ -76,6 +80,9 @@ impl Session {
     /// The error for what was stopped; one for the quota says when to come back.
     fn stop_error(&self, reason: Stop, message: impl Into<String>) -> ErrorObject {
         let error = ErrorObject::new(reason.kind(), message);
+        if reason == Stop::Lost {
+            return mark_lost(error);
+        }
         match &self.state.cpu_quota {
             Some((exceeded, _)) if reason == Stop::Quota => {
                 error.with("quota", exceeded.resource.name()).with("retryAfterMs", exceeded.retry_after_ms())
@@ -106,6 +113,17 @@ impl Session {
         self.give_up_client_calls(error);
     }
 
+    /// The heap cannot be read back: everything that depends on it ends, and the session starts over.
+    pub(crate) fn lose_context(&mut self, now: Time) {
+        self.now = now;
+        self.state.in_turn = None;
+        self.discharge_turn();
+        // First, so that the client hears that it need not answer.
+        self.abandon_script_calls();
+        self.cancel_work(Stop::Lost, || mark_lost(ErrorObject::new(Kind::SessionLost, LOST)));
+        self.replace_context();
+    }
+
     /// Fails an eval or invocation whose turn could not begin.
     pub(crate) fn fail_turn(&mut self, message: &str) {
         let Some(charged_to) = self.state.in_turn.take() else { return };
@@ -121,4 +139,8 @@ impl Session {
             ChargedTo::Background => self.finish_recovery_turn(Some(true)),
         }
     }
+}
+
+fn mark_lost(error: ErrorObject) -> ErrorObject {
+    error.with("sessionLost", true).with("reason", "image")
 }

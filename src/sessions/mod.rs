@@ -20,6 +20,7 @@ mod listing;
 mod live;
 mod open;
 mod port;
+mod residency;
 mod settings;
 mod share;
 mod table;
@@ -38,7 +39,7 @@ use crate::binding::Handlers;
 use crate::limits::Limits;
 use crate::observe::audit::Audit;
 use crate::rpc::{ErrorObject, Kind};
-use crate::runtime::MemoryTotal;
+use crate::runtime::{Hibernation, MemoryTotal};
 use host::{LocalHost, SessionHost};
 pub(crate) use link::SessionLink;
 pub(crate) use list::ListScope;
@@ -47,6 +48,7 @@ use listing::Listings;
 use live::LiveSessions;
 pub(crate) use open::{OpenSession, SessionLease};
 pub(crate) use port::out_of_budget;
+use residency::ResidencyCounts;
 pub use settings::SessionSettings;
 use table::{MemoryTable, SessionTable};
 
@@ -76,6 +78,7 @@ pub(crate) struct Directory {
     audit: Audit,
     /// The memory of all sessions.
     memory: Arc<MemoryTotal>,
+    residency: Arc<ResidencyCounts>,
 }
 
 impl Directory {
@@ -88,7 +91,15 @@ impl Directory {
         audit: Audit,
     ) -> Self {
         let memory = MemoryTotal::new(limits.memory_total_bytes_max);
-        let host = LocalHost::new(Arc::clone(&handlers), Arc::clone(&limits), Arc::clone(&memory));
+        let hibernation = Hibernation::open(&settings.hibernation());
+        let residency = Arc::<ResidencyCounts>::default();
+        let host = LocalHost::new(
+            Arc::clone(&handlers),
+            Arc::clone(&limits),
+            Arc::clone(&memory),
+            hibernation,
+            Arc::clone(&residency),
+        );
         Self {
             listings: Listings::new(&handlers),
             handlers,
@@ -104,12 +115,18 @@ impl Directory {
             draining: AtomicBool::new(false),
             audit,
             memory,
+            residency,
         }
     }
 
     /// Records what its sessions do.
     pub(crate) fn audit(&self) -> &Audit {
         &self.audit
+    }
+
+    /// Where the heaps of its sessions are.
+    pub(crate) fn residency(&self) -> &ResidencyCounts {
+        &self.residency
     }
 
     /// The limits of its sessions.

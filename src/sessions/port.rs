@@ -16,6 +16,7 @@ use tracing::{Instrument as _, Span};
 use super::describe::{self, VisibleBindings};
 use super::events::ConnectionEvent;
 use super::link::SessionLink;
+use super::residency::{Residency, ResidencyCounts};
 use crate::binding::{
     BegunCall, BindingError, Call, CallContext, Callbacks, CancelSignal, FunctionRef, Handlers,
     HostFunctions, SessionScope, tags,
@@ -52,6 +53,7 @@ pub(super) struct SessionPort {
     callbacks: Callbacks,
     running: RunningHandlers,
     levels: RefCell<observe::Levels>,
+    residency: RefCell<Residency>,
     /// One permit, for the list of bindings that is being written.
     describe_slot: Arc<Semaphore>,
 }
@@ -63,6 +65,7 @@ impl SessionPort {
         scope: Arc<SessionScope>,
         handlers: Arc<Handlers>,
         limits: Arc<Limits>,
+        residency: &Arc<ResidencyCounts>,
     ) -> Self {
         let callbacks = Callbacks::new(Arc::<SessionLink>::clone(&link));
         Self {
@@ -74,6 +77,7 @@ impl SessionPort {
             callbacks,
             running: RunningHandlers::default(),
             levels: RefCell::default(),
+            residency: RefCell::new(Residency::new(residency)),
             describe_slot: Arc::new(Semaphore::new(1)),
         }
     }
@@ -245,6 +249,8 @@ impl SessionPort {
             Observation::Levels { references, evals_queued } => {
                 self.levels.borrow_mut().set(references, evals_queued);
             }
+            Observation::Hibernated { bytes } => self.residency.borrow_mut().hibernate(bytes),
+            Observation::Woken { took } => self.residency.borrow_mut().wake(took),
         }
     }
 

@@ -37,6 +37,8 @@ impl Running {
 
     /// The same with a given number of threads for scripts.
     pub async fn on_shards(shards: usize, limits: Limits, sessions: SessionSettings) -> Self {
+        let mut sessions = sessions;
+        sessions.hibernate_every_turn |= hibernates_every_turn();
         let server = Server::builder()
             .name("orders-scomp")
             .package(bindings::package())
@@ -110,6 +112,11 @@ impl Running {
     pub async fn with(limits: Limits) -> Self {
         Self::start(limits, SessionSettings::default()).await
     }
+}
+
+/// Whether the heap of every session is to leave memory after every turn: `SCOMP_TEST_HIBERNATE=turn` runs a suite so.
+pub fn hibernates_every_turn() -> bool {
+    std::env::var("SCOMP_TEST_HIBERNATE").is_ok_and(|when| when == "turn")
 }
 
 /// The files of a folder in order; `SCOMP_ONLY=word` leaves those with that word in their name.

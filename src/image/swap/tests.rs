@@ -102,6 +102,28 @@ fn extent_of_a_mapped_heap_is_not_reused() {
     assert_eq!(swap.used_bytes(), 0);
 }
 
+/// A heap that grows while it is mapped: first in place, then elsewhere because the pages behind it are taken.
+#[test]
+fn mapped_image_that_grows_is_given_back_once() {
+    let folder = Folder::new("swap-grow-mapped");
+    let mut swap = swap(&folder, 64 << 20);
+    let step = HEAP_STEP_PAGES as usize;
+    let mut window = Window::new(step);
+    let mut image = swap.write(&heap(&vec![1; step]), b"").unwrap();
+    // SAFETY: as above.
+    unsafe { swap.map_over(&mut image, window.start) }.unwrap();
+    swap.update(&mut image, &heap(&vec![1; 2 * step]), b"").unwrap();
+    let behind = swap.write(&heap(&vec![2; step]), b"").unwrap();
+    swap.update(&mut image, &heap(&vec![1; 4 * step]), b"").unwrap();
+    let other = swap.write(&heap(&vec![3; step]), b"").unwrap();
+    assert!(window.bytes() == heap(&vec![1; step]), "its pages were used for another image");
+    swap.set_unmapped(&mut image);
+    assert!(read(&swap, &image) == heap(&vec![1; 4 * step]));
+    assert!(read(&swap, &behind) == heap(&vec![2; step]) && read(&swap, &other) == heap(&vec![3; step]));
+    [image, behind, other].into_iter().for_each(|image| swap.release(image));
+    assert_eq!(swap.used_bytes(), 0);
+}
+
 #[test]
 fn full_file_refuses_and_keeps_other_images() {
     let folder = Folder::new("swap-full");

@@ -3,6 +3,8 @@
 //! The machine (`crate::session`) decides; the driver reads the clock, enters JavaScript and sends. It does one thing at a
 //! time. Messages are taken in between the slices of a turn and, one by one, between turns.
 
+mod context;
+mod hibernate;
 mod share;
 #[cfg(test)]
 mod tests;
@@ -11,14 +13,15 @@ mod turn;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
 use super::clock::Clock;
 use super::context_pool::{self, ContextPurpose};
-use super::engine::{Engine, EngineError};
+use super::engine::EngineError;
 use super::guest::SharedSession;
+use super::hibernation::{Hibernation, IdleMark};
 use super::poll_counter::Pace;
 use super::port::Port;
 use super::shard::{Residence, Shard};
@@ -28,6 +31,7 @@ use crate::limits::Limits;
 use crate::quota::Account;
 use crate::session::boundary::{FromSession, Observation, ToSession};
 use crate::session::{BeginTurn, Effect, Input, RootId, Session, SessionState, Stop, Time, TurnReport};
+use context::Context;
 
 /// What a driver is made of.
 pub(crate) struct DriverParts {
@@ -35,6 +39,8 @@ pub(crate) struct DriverParts {
     pub(crate) limits: Arc<Limits>,
     /// The memory of all sessions.
     pub(crate) memory: Arc<MemoryTotal>,
+    /// When its heap leaves memory, and where it goes.
+    pub(crate) hibernation: Hibernation,
     /// What the watchdog charges while the shard is stuck in this session.
     pub(crate) account: Arc<Account>,
     /// The shard that it is to run on, which is that of this thread; absent elsewhere than on a shard.
@@ -61,15 +67,21 @@ pub(crate) struct Driver {
     slices: u32,
     /// References and evals that wait, as last reported.
     levels: (usize, usize),
+    hibernation: Hibernation,
+    /// Absent where sessions are not hibernated by time.
+    idle: Option<Rc<IdleMark>>,
+    /// Since when it waits for room in memory.
+    short_since: Option<Instant>,
     /// Last, so that it is dropped last.
-    engine: Rc<Engine>,
+    context: Context,
 }
 
 impl Driver {
     /// A driver of a session, with a context of its own.
     pub(crate) fn new(parts: DriverParts) -> Result<Self, EngineError> {
-        let DriverParts { state, limits, memory, account, shard, port, inbox: (inbox_tx, inbox_rx) } = parts;
-        let engine = Rc::new(context_pool::take(&limits, &memory, ContextPurpose::NewSession)?);
+        let DriverParts { state, limits, memory, hibernation, account, shard, port, inbox } = parts;
+        let (inbox_tx, inbox_rx) = inbox;
+        let engine = context_pool::take(&limits, &memory, ContextPurpose::NewSession)?;
         let session = Rc::new(SharedSession {
             machine: RefCell::new(Session::new(state, Arc::clone(&limits))),
             clock: Clock::start(),
@@ -90,7 +102,10 @@ impl Driver {
             freed: Vec::new(),
             slices: 0,
             levels: (0, 0),
-            engine,
+            idle: hibernation.idle_max().map(IdleMark::register),
+            hibernation,
+            short_since: None,
+            context: Context::new(engine),
         })
     }
 
@@ -104,12 +119,16 @@ impl Driver {
             if self.is_ending() {
                 break;
             }
+            if !self.wake_for_turn().await {
+                continue;
+            }
             let now = self.now();
             let begin = self.session.machine.borrow_mut().next_turn(now);
             if let Some(begin) = begin {
                 // Choosing it may have had effects.
                 self.perform_effects();
                 self.run_turn(begin, contender).await;
+                self.hibernate_after_turn();
                 continue;
             }
             drop(contender);
@@ -163,12 +182,26 @@ impl Driver {
                 None => std::future::pending().await,
             }
         };
+        self.begin_idle(self.session.clock.instant(now));
+        let idle = async {
+            match &self.idle {
+                Some(mark) => mark.due().await,
+                None => std::future::pending().await,
+            }
+        };
         let input = tokio::select! {
             biased;
-            Some(message) = self.inbox_rx.recv() => Input::Message(message),
-            () = timer => Input::Tick,
+            Some(message) = self.inbox_rx.recv() => Some(Input::Message(message)),
+            () = timer => Some(Input::Tick),
+            () = idle => None,
         };
-        self.apply(input);
+        if let Some(mark) = &self.idle {
+            mark.end();
+        }
+        match input {
+            Some(input) => self.apply(input),
+            None => self.hibernate(),
+        }
     }
 
     /// Takes in what has arrived while JavaScript ran.
@@ -201,7 +234,7 @@ impl Driver {
             }
         }
         let claimed = self.session.machine.borrow().state.script_calls.claimed_bytes();
-        self.engine.guest.claim.borrow_mut().shrink_to(claimed);
+        self.context.shrink_claim(claimed);
     }
 
     fn perform(&mut self, effect: Effect) {
@@ -213,9 +246,11 @@ impl Driver {
                 }
             }
             Effect::StopTurn(reason) => {
-                self.engine.guest.meter.request_stop(reason);
-                if reason == Stop::Closed {
-                    self.engine.poll_counter.poll_within(1);
+                if let Some(engine) = self.context.engine() {
+                    engine.guest.meter.request_stop(reason);
+                    if reason == Stop::Closed {
+                        engine.poll_counter.poll_within(1);
+                    }
                 }
             }
             Effect::FreeRoots(roots) => {
@@ -226,21 +261,24 @@ impl Driver {
         }
     }
 
-    /// Frees what is to be freed, if no JavaScript is on the stack.
+    /// Frees what is to be freed, if no JavaScript is on the stack. In a heap that is not in memory it waits for the next
+    /// turn.
     fn free_roots(&mut self) {
+        let Some(engine) = self.context.engine() else { return };
         if self.session.machine.borrow().state.in_turn.is_some() || self.freed.is_empty() {
             return;
         }
         for root in std::mem::take(&mut self.freed) {
-            self.engine.guest.roots.release(root);
+            engine.guest.roots.release(root);
         }
         self.refresh_facts();
     }
 
     /// Tells the machine how the context stands.
     fn refresh_facts(&self) {
-        let facts = self.engine.facts();
-        self.session.machine.borrow_mut().set_context(facts);
+        if let Some(engine) = self.context.engine() {
+            self.session.machine.borrow_mut().set_context(engine.facts());
+        }
     }
 
     /// Puts a fresh context in the place of the present one.
@@ -250,11 +288,16 @@ impl Driver {
         if let Ok(engine) = made {
             engine.attach(&self.session);
             self.freed.clear();
-            self.engine = Rc::new(engine);
             if let Some(residence) = &self.residence {
-                residence.replace_poll_counter(&self.engine.poll_counter);
+                residence.replace_poll_counter(&engine.poll_counter);
             }
+            let was_dormant = self.context.dormant().is_some();
+            self.context.replace(engine);
+            self.short_since = None;
             self.refresh_facts();
+            if was_dormant {
+                self.observe(Observation::Woken { took: None });
+            }
         }
         let now = self.now();
         self.session.machine.borrow_mut().apply(Input::ContextReplaced(is_made), now);
@@ -263,7 +306,8 @@ impl Driver {
     /// Runs one turn to its end, in slices, and applies what it brought.
     async fn run_turn(&mut self, begin: BeginTurn, mut contender: Option<Contender>) {
         let BeginTurn { turn, spent, budget } = begin;
-        let mut turn = match turn::begin(&self.engine, turn) {
+        let Some(engine) = self.engine_for_turn() else { return };
+        let mut turn = match turn::begin(&engine, turn) {
             Ok(turn) => turn,
             Err(error) => {
                 let message = format!("no stack for the script: {error}");
@@ -271,8 +315,8 @@ impl Driver {
                 return self.perform_effects();
             }
         };
-        let guest = Rc::clone(&self.engine.guest);
-        self.engine.used().begin_turn();
+        let guest = Rc::clone(&engine.guest);
+        engine.used().begin_turn();
         guest.meter.begin(spent, budget);
         let (mut counted, mut pace) = (spent, Pace::new());
         let outcome = loop {
@@ -286,13 +330,14 @@ impl Driver {
             self.charge(took);
             contender = Some(self.between_slices(contender).await);
             if let Some(count) = pace.adapt(took) {
-                self.engine.poll_counter.poll_within(count);
+                engine.poll_counter.poll_within(count);
             }
             guest.meter.resume_slice();
         };
         drop(contender);
         let cpu = guest.meter.finish();
-        self.engine.used().end_turn();
+        engine.used().end_turn();
+        drop((turn, engine));
         self.charge(cpu.saturating_sub(counted));
         self.refresh_facts();
         let (settled, recovered) = (outcome.settled, outcome.recovered);

@@ -17,7 +17,7 @@ impl Driver {
         Some(contender)
     }
 
-    fn has_turn_due(&self) -> bool {
+    pub(super) fn has_turn_due(&self) -> bool {
         self.session.machine.borrow().has_turn_due(self.now())
     }
 
@@ -29,8 +29,10 @@ impl Driver {
         }
         contender.next_slice().await;
         if self.is_retired() {
-            self.engine.guest.meter.request_stop(Stop::Closed);
-            self.engine.poll_counter.poll_within(1);
+            if let Some(engine) = self.context.engine() {
+                engine.guest.meter.request_stop(Stop::Closed);
+                engine.poll_counter.poll_within(1);
+            }
             return contender;
         }
         self.drain_inbox();

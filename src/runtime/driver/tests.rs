@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+use super::super::hibernation::Hibernation;
 use super::super::port::Port;
 use super::super::total::MemoryTotal;
 use super::{Driver, DriverParts};
@@ -80,7 +81,9 @@ fn driver(inbox: (mpsc::WeakSender<ToSession>, mpsc::Receiver<ToSession>), port:
     let state = SessionState::new("id".into(), "alice".into(), Arc::default(), &limits, Time::default());
     let memory = MemoryTotal::new(usize::MAX);
     let account = Arc::new(Account::new(Quotas::default(), Instant::now()));
-    Driver::new(DriverParts { state, limits, memory, account, shard: None, port, inbox }).unwrap()
+    let hibernation = Hibernation::default();
+    let parts = DriverParts { state, limits, memory, hibernation, account, shard: None, port, inbox };
+    Driver::new(parts).unwrap()
 }
 
 /// Runs a session of connection 1, and `play` as its host; then ends the session.

@@ -5,7 +5,7 @@
 mod compile;
 mod heap_runtime;
 mod hooks;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg_attr(not(all(target_os = "linux", target_arch = "x86_64")), path = "no_restore.rs")]
 mod restore;
 mod settle;
 mod start;
@@ -27,6 +27,7 @@ use crate::rpc::{ErrorObject, Kind};
 use crate::session::{AwaitedPromise, ContextFacts, RootId, Settled};
 
 pub(crate) use heap_runtime::HeapRuntime;
+pub(crate) use restore::{DormantContext, WakeError};
 pub(crate) use start::Started;
 
 /// Memory that must be free after the limit was hit for the context to be worth keeping.

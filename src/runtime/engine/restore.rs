@@ -13,11 +13,14 @@ use serde::{Deserialize, Serialize};
 
 use super::heap_runtime::{HeapRuntime, RuntimeData};
 use super::{Engine, EngineError};
+use crate::image::ImageError;
 use crate::limits::Limits;
 use crate::runtime::guest::{Guest, RootsData};
-use crate::runtime::heap::{Arena, HeapMemory, HeapUsage};
+use crate::runtime::heap::{Arena, HeapMemory, HeapUsage, Slot, SlotError, Window};
+use crate::runtime::hibernation::StoredImage;
 use crate::runtime::poll_counter::PollCounter;
-use crate::runtime::total::Share;
+use crate::runtime::total::{Claim, MemoryTotal, Share};
+use crate::schema::SchemaBudget;
 use crate::session::RootId;
 
 /// What has to be known of a context to go on with its heap: addresses in the heap, and numbers.
@@ -31,9 +34,83 @@ pub(crate) struct EngineData {
     memory_bytes: usize,
 }
 
-// Used by heap images only.
-#[allow(dead_code)]
+/// A context whose heap is not in memory: all that is kept of it beside its image.
+#[derive(Debug)]
+pub(crate) struct DormantContext {
+    data: EngineData,
+    slot: Arc<Slot>,
+    schema_budget: SchemaBudget,
+    claim: Claim,
+}
+
+/// Why a context does not go on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WakeError {
+    /// Its image cannot be read.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// There is no room for it in memory now.
+    #[error(transparent)]
+    NoRoom(#[from] SlotError),
+    /// It cannot be entered.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+impl DormantContext {
+    /// Maps the heap back from its image and goes on. After an error nothing has changed, and it may be tried again.
+    #[allow(unsafe_code)]
+    pub(crate) fn wake(
+        &mut self,
+        image: &mut StoredImage,
+        limits: &Arc<Limits>,
+        memory: &Arc<MemoryTotal>,
+    ) -> Result<Engine, WakeError> {
+        // SAFETY: the slot is of this context, and no other heap is in it. The image is of the same moment as the data,
+        // and is updated only from this heap.
+        let engine = unsafe {
+            let window = Window::map_with(Arc::clone(&self.slot), image.heap_bytes(), |start| {
+                image.map_over(start).map_err(WakeError::Image)
+            })?;
+            let (limits, share) = (Arc::clone(limits), Share::resume(memory, self.data.memory_bytes));
+            Engine::from_restored(self.data, limits, share, Arena::continued(window))?
+        };
+        engine.guest.schema_budget.replace(self.schema_budget.clone());
+        engine.guest.claim.replace(self.claim.take());
+        Ok(engine)
+    }
+
+    /// What its heap uses in memory.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.data.memory_bytes
+    }
+
+    /// What it claims of the server's memory for calls in flight.
+    pub(crate) fn claim_mut(&mut self) -> &mut Claim {
+        &mut self.claim
+    }
+}
+
 impl Engine {
+    /// Runs `work` on the pages of the heap as they are, which are the whole context with [`Self::data`]. Only between
+    /// turns.
+    #[allow(unsafe_code)]
+    pub(crate) fn with_pages<R>(&self, work: impl FnOnce(&[u8]) -> R) -> R {
+        let arena = self.used.arena();
+        arena.trim();
+        // SAFETY: no script runs until `work` has returned: it has no access to the engine.
+        work(unsafe { arena.window().pages(arena.image_bytes()) })
+    }
+
+    /// Gives up the heap, whose pages were written out before; the engine comes back where that is not possible.
+    pub(crate) fn into_dormant(self) -> Result<DormantContext, Self> {
+        let Some(data) = self.data() else { return Err(self) };
+        let slot = Arc::clone(self.used.arena().window().slot());
+        let schema_budget = self.guest.schema_budget.borrow().clone();
+        let claim = self.guest.claim.borrow_mut().take();
+        Ok(DormantContext { data, slot, schema_budget, claim })
+    }
+
     /// What [`Self::from_restored`] needs beside the heap. It changes with every turn.
     pub(crate) fn data(&self) -> Option<EngineData> {
         let (roots, kit) = (self.guest.roots.data()?, self.guest.kit.get()?);

@@ -32,6 +32,8 @@ use crate::limits::MEMORY_RESERVE_BYTES;
 use crate::session::Stop;
 
 pub(crate) use arena::{Arena, SlotError, release_freed_memory};
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub(crate) use arena::{Slot, Window};
 pub(crate) use memory::HeapMemory;
 pub(crate) use usage::HeapUsage;
 

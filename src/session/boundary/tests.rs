@@ -216,6 +216,8 @@ variants!(observations, observation_name, Observation {
     Levels => any::<[usize; 2]>()
         .prop_map(|[references, evals_queued]| Observation::Levels { references, evals_queued }),
     Refused => text().prop_map(|reason| Observation::Refused { reason }),
+    Hibernated => any::<u64>().prop_map(|bytes| Observation::Hibernated { bytes }),
+    Woken => option::of(duration()).prop_map(|took| Observation::Woken { took }),
 });
 
 fn info() -> BoxedStrategy<SessionInfo> {

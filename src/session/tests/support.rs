@@ -114,6 +114,8 @@ pub(in crate::session) fn line(message: &FromSession) -> String {
                 format!("levels {references} {evals_queued}")
             }
             Observation::Refused { reason } => format!("refused {reason}"),
+            Observation::Hibernated { bytes } => format!("hibernated {bytes}"),
+            Observation::Woken { .. } => "woken".to_owned(),
         },
         FromSession::Info { request, .. } => format!("info {request}"),
         FromSession::Ended { connection, closing } => format!("ended {closing:?} {connection:?}"),

@@ -13,24 +13,33 @@ use crate::binding::Handlers;
 use crate::limits::Limits;
 use crate::rpc::{ErrorObject, Kind};
 use crate::runtime::shard::Shard;
-use crate::runtime::{Driver, DriverParts, MemoryTotal, Port};
+use crate::runtime::{Driver, DriverParts, Hibernation, MemoryTotal, Port};
 use crate::session::boundary::{FromSession, HandlerCall, ToSession};
 use crate::session::{SessionState, Time};
 use crate::sessions::busy;
 use crate::sessions::link::SessionLink;
 use crate::sessions::port::SessionPort;
+use crate::sessions::residency::ResidencyCounts;
 
 /// Runs each session on the shard of the connection that opened it.
 pub(crate) struct LocalHost {
     handlers: Arc<Handlers>,
     limits: Arc<Limits>,
     memory: Arc<MemoryTotal>,
+    hibernation: Hibernation,
+    residency: Arc<ResidencyCounts>,
 }
 
 impl LocalHost {
     /// A host of sessions that share these.
-    pub(crate) fn new(handlers: Arc<Handlers>, limits: Arc<Limits>, memory: Arc<MemoryTotal>) -> Self {
-        Self { handlers, limits, memory }
+    pub(crate) fn new(
+        handlers: Arc<Handlers>,
+        limits: Arc<Limits>,
+        memory: Arc<MemoryTotal>,
+        hibernation: Hibernation,
+        residency: Arc<ResidencyCounts>,
+    ) -> Self {
+        Self { handlers, limits, memory, hibernation, residency }
     }
 
     /// Starts a session on the shard of this thread.
@@ -48,12 +57,13 @@ impl LocalHost {
         let (account, weight) = (Arc::clone(&principal.account), shard.weigh());
         let span = tracing::info_span!("session", id = scope.id, principal = principal.name);
         let (handlers, limits) = (Arc::clone(&self.handlers), Arc::clone(&self.limits));
-        let port = SessionPort::new(Arc::clone(&link), scope, handlers, Arc::clone(&limits));
+        let port = SessionPort::new(Arc::clone(&link), scope, handlers, Arc::clone(&limits), &self.residency);
         let number = shard.number();
         let driver = Driver::new(DriverParts {
             state,
             limits,
             memory: Arc::clone(&self.memory),
+            hibernation: self.hibernation.clone(),
             account,
             port: Rc::new(LocalPort { port, shard: shard.clone() }),
             shard: Some(shard),

@@ -30,7 +30,7 @@ impl SessionHost for TestHost {
     fn start(&self, session: NewSession) -> BoxFuture<'_, Result<HostedSession, ErrorObject>> {
         let (link, inbox_rx) = SessionLink::new();
         let (handlers, limits) = (Arc::clone(&self.handlers), Arc::clone(&self.limits));
-        let port = SessionPort::new(Arc::clone(&link), session.scope, handlers, limits);
+        let port = SessionPort::new(Arc::clone(&link), session.scope, handlers, limits, &Arc::default());
         tokio::task::spawn_local(serve(port, inbox_rx));
         Box::pin(ready(Ok(HostedSession { link, shard: self.shard })))
     }

@@ -38,10 +38,11 @@ use std::sync::Arc;
 
 use bins::Bins;
 use pages::Spans;
-use slots::{Slot, Slots};
-use window::{PAGE_BYTES, WINDOW_BYTES_MAX, Window};
+use slots::Slots;
+use window::{PAGE_BYTES, WINDOW_BYTES_MAX};
 
-pub(crate) use slots::SlotError;
+pub(crate) use slots::{Slot, SlotError};
+pub(crate) use window::Window;
 
 /// Smallest request that gets a page. The chunks of QuickJS have 3,624 to 4,096 bytes.
 const PAGE_REQUEST_MIN: usize = 3585;

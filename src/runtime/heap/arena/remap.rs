@@ -13,6 +13,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::slots::{Slot, SlotError, map_reserved};
@@ -45,6 +46,25 @@ impl Window {
         let mut window = Self::empty(slot)?;
         let mapped = window.grow_to(bytes).and_then(|()| window.map_pages(file, offset, bytes));
         mapped.map_err(|error| window.unmappable(error))?;
+        window.file_bytes = bytes;
+        Ok(window)
+    }
+
+    /// Continues with pages that `map` maps from a file, privately and at this address.
+    ///
+    /// # Safety
+    ///
+    /// `map` returns `Ok` only if all the pages are mapped, and the file is not shortened while they are.
+    pub(crate) unsafe fn map_with<E: From<SlotError>>(
+        slot: Arc<Slot>,
+        bytes: usize,
+        map: impl FnOnce(NonNull<u8>) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let mut window = Self::empty(slot)?;
+        window.grow_to(bytes).map_err(|error| window.unmappable(error))?;
+        let start = NonNull::new(window.at(0))
+            .ok_or_else(|| window.unmappable(io::ErrorKind::InvalidInput.into()))?;
+        map(start)?;
         window.file_bytes = bytes;
         Ok(window)
     }

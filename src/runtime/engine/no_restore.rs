@@ -1,0 +1,46 @@
+//! Where heaps have no addresses of their own, no context is ever without its heap.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use super::Engine;
+use crate::limits::Limits;
+use crate::runtime::hibernation::StoredImage;
+use crate::runtime::total::{Claim, MemoryTotal};
+
+/// Has no values.
+#[derive(Debug)]
+pub(crate) struct DormantContext(Infallible);
+
+/// Has no values.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WakeError {}
+
+impl DormantContext {
+    pub(crate) fn wake(
+        &mut self,
+        _: &mut StoredImage,
+        _: &Arc<Limits>,
+        _: &Arc<MemoryTotal>,
+    ) -> Result<Engine, WakeError> {
+        match self.0 {}
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        match self.0 {}
+    }
+
+    pub(crate) fn claim_mut(&mut self) -> &mut Claim {
+        match self.0 {}
+    }
+}
+
+impl Engine {
+    pub(crate) fn with_pages<R>(&self, work: impl FnOnce(&[u8]) -> R) -> R {
+        work(&[])
+    }
+
+    pub(crate) fn into_dormant(self) -> Result<DormantContext, Self> {
+        Err(self)
+    }
+}
