@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
@@ -59,6 +59,8 @@ pub(crate) struct SessionLink {
     inspections: Mutex<BTreeMap<u64, oneshot::Sender<SessionInfo>>>,
     /// What is to be sent from places that cannot wait.
     unsent: Mutex<Vec<ToSession>>,
+    /// Handlers whose outcome may be ready and is not sent: what they drop goes out after it.
+    releases_held: AtomicUsize,
     last_number: AtomicU64,
     ended: CancellationToken,
 }
@@ -87,6 +89,7 @@ impl SessionLink {
             replies: Mutex::default(),
             inspections: Mutex::default(),
             unsent: Mutex::default(),
+            releases_held: AtomicUsize::new(0),
             last_number: AtomicU64::new(0),
             ended: CancellationToken::new(),
         };
@@ -131,6 +134,12 @@ impl SessionLink {
             drop(unsent);
             messages.into_iter().for_each(|message| self.send_soon(message));
         }
+    }
+
+    /// Keeps releases back until it is dropped: a handler that returns a function must not release it first.
+    pub(super) fn hold_releases(self: &Arc<Self>) -> HeldReleases {
+        self.releases_held.fetch_add(1, SeqCst);
+        HeldReleases(Arc::clone(self))
     }
 
     /// Whether the session has ended.
@@ -258,6 +267,17 @@ impl SessionLink {
     }
 }
 
+/// See [`SessionLink::hold_releases`].
+pub(super) struct HeldReleases(Arc<SessionLink>);
+
+impl Drop for HeldReleases {
+    fn drop(&mut self) {
+        // A release after this finds nothing held, one before it is in the list by now.
+        self.0.releases_held.fetch_sub(1, SeqCst);
+        self.0.flush();
+    }
+}
+
 impl CallbackRoute for SessionLink {
     fn send(&self, request: CallbackRequest) -> BoxFuture<'_, Result<u64, SessionGone>> {
         let CallbackRequest { target, payload, depth, script_call, reply_tx } = request;
@@ -284,10 +304,15 @@ impl CallbackRoute for SessionLink {
         }
     }
 
-    /// Goes out after the answer of the handler that dropped it, or when the session next says something.
+    /// Goes out after the answer of the handler that dropped it. A function that was kept beyond that goes out
+    /// immediately: an idle session would otherwise hold it, and its client would hear nothing.
     fn release(&self, function: FnRef) {
-        if !self.has_ended() {
-            self.unsent.lock().push(ToSession::HandlerRelease { function, count: 1 });
+        if self.has_ended() {
+            return;
+        }
+        self.unsent.lock().push(ToSession::HandlerRelease { function, count: 1 });
+        if self.releases_held.load(SeqCst) == 0 {
+            self.flush();
         }
     }
 
@@ -297,5 +322,27 @@ impl CallbackRoute for SessionLink {
 
     fn gone(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.ended.cancelled())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kept_function_is_released_while_the_session_is_idle() {
+        let (link, mut inbox_rx) = SessionLink::new();
+        link.release(FnRef::Script(1));
+        assert!(matches!(inbox_rx.try_recv(), Ok(ToSession::HandlerRelease { .. })));
+    }
+
+    #[test]
+    fn release_waits_for_the_last_answer_of_a_handler() {
+        let (link, mut inbox_rx) = SessionLink::new();
+        let (first, second) = (link.hold_releases(), link.hold_releases());
+        link.release(FnRef::Script(1));
+        assert!(inbox_rx.try_recv().is_err());
+        drop((first, second));
+        assert!(matches!(inbox_rx.try_recv(), Ok(ToSession::HandlerRelease { .. })));
     }
 }

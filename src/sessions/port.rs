@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use futures_util::future::BoxFuture;
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, poll_fn};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use tracing::{Instrument as _, Span};
@@ -208,16 +209,20 @@ impl SessionPort {
     }
 
     /// Lets a handler work beside the session; its answer comes as a message.
-    fn spawn(&self, number: u64, eval: Option<u64>, work: RunningWork, cancel: CancelSignal) {
+    fn spawn(&self, number: u64, eval: Option<u64>, mut work: RunningWork, cancel: CancelSignal) {
         self.running.borrow_mut().insert(number, cancel);
         let (link, running) = (Arc::clone(&self.link), Rc::clone(&self.running));
         let deliver = async move {
-            let outcome = work.await;
+            // Functions that the handler did not keep are released after its answer, which may contain them.
+            let (outcome, held) = poll_fn(|cx| {
+                let held = link.hold_releases();
+                work.poll_unpin(cx).map(|outcome| (outcome, held))
+            })
+            .await;
             running.borrow_mut().remove(&number);
             // A session that has ended needs no answer.
             let _ = link.send(ToSession::HandlerDone { number, outcome }).await;
-            // Functions that the handler did not keep.
-            link.flush();
+            drop(held);
         };
         // What a handler logs is logged for the session, and for the eval that it works for.
         let span = eval.map_or_else(Span::current, |number| tracing::info_span!("eval", number));
