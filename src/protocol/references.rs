@@ -112,6 +112,11 @@ impl<P, I: Ord + Clone> Exports<P, I> {
         if entry.sent > 0 { None } else { self.remove(id) }
     }
 
+    /// The functions, by their ids.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &P)> {
+        self.entries.iter().map(|(id, entry)| (*id, &entry.payload))
+    }
+
     /// Ends a function, however often it was sent.
     pub(crate) fn remove(&mut self, id: u64) -> Option<P> {
         let entry = self.entries.remove(&id)?;
@@ -204,6 +209,11 @@ impl<K: Ord, P> Imports<K, P> {
         K: Borrow<Q>,
     {
         self.entries.get_mut(key).map(|entry| &mut entry.payload)
+    }
+
+    /// What was received.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &K> {
+        self.entries.keys()
     }
 
     /// What belongs to each function, to change it.

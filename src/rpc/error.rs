@@ -91,6 +91,10 @@ kinds! {
     SessionClosed => code::EVAL,
     /// The heap of the session is gone; it started over.
     SessionLost => code::EVAL,
+    /// No checkpoint of that number.
+    UnknownCheckpoint => code::EVAL,
+    /// The server cannot keep or read images of sessions: its system, its folder or a full disk.
+    ImagesUnavailable => code::EVAL,
     /// A quota or a limit of the server; try again later.
     Busy => code::EVAL,
     /// Too many live function references.

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::tables::LABEL_BYTES_MAX;
 use super::{Requester, Session, Stop};
 use crate::binding::tags;
 use crate::protocol::client_messages::Closing;
@@ -13,7 +14,7 @@ use crate::rpc::{ErrorObject, Id, Kind};
 const INPUT_BYTES_MAX: usize = 64 << 10;
 
 /// Name, what it does, input schema.
-const CONTROLS: [(&str, &str, &str); 6] = [
+const CONTROLS: [(&str, &str, &str); 9] = [
     (
         "session.cancel",
         "Ends an eval of this connection, running or queued, and what it waits for; without evalId the running one. The answer lists what was ended.",
@@ -24,6 +25,21 @@ const CONTROLS: [(&str, &str, &str); 6] = [
         "session.reset",
         "Starts over with a fresh context in the same session. A running eval is cancelled; references and keys are dropped.",
         r#"{"type":"object","additionalProperties":false}"#,
+    ),
+    (
+        "session.checkpoint",
+        "Marks this moment of an idle session, to go back to with session.rewind. The oldest of more than 16 is dropped.",
+        r#"{"type":"object","properties":{"label":{"type":"string"}},"additionalProperties":false}"#,
+    ),
+    (
+        "session.checkpoints",
+        "The checkpoints of the session, oldest first.",
+        r#"{"type":"object","additionalProperties":false}"#,
+    ),
+    (
+        "session.rewind",
+        "Takes an idle session back to a checkpoint. Later checkpoints, and functions that were sent since, are gone.",
+        r#"{"type":"object","properties":{"checkpoint":{"type":"integer"}},"required":["checkpoint"],"additionalProperties":false}"#,
     ),
     (
         "session.close",
@@ -79,6 +95,19 @@ struct SearchInput {
 #[serde(deny_unknown_fields)]
 struct NoInput {}
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CheckpointInput {
+    #[serde(default)]
+    label: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RewindInput {
+    checkpoint: u64,
+}
+
 type Outcome = Result<Value, ErrorObject>;
 
 /// What becomes of a call of a control binding.
@@ -87,6 +116,10 @@ pub(super) enum Control {
     Done(Outcome),
     /// The host is to write about all bindings, or those that fit a query.
     Describe(Option<String>),
+    /// The driver is to keep the heap, under that label.
+    Checkpoint(Option<String>),
+    /// The driver is to go back to the checkpoint of that number.
+    Rewind(u64),
 }
 
 impl Session {
@@ -107,6 +140,18 @@ impl Session {
                 Ok(cancel) => self.cancel(connection, cancel.eval_id.as_ref()),
                 Err(error) => Err(error),
             },
+            "session.checkpoint" => match read::<CheckpointInput>(name, &input) {
+                Ok(CheckpointInput { label: Some(label) }) if label.len() > LABEL_BYTES_MAX => {
+                    let expected = format!("expected at most {LABEL_BYTES_MAX} bytes");
+                    Err(wrong_input(name, "/label", &expected))
+                }
+                Ok(CheckpointInput { label }) => return Some(Control::Checkpoint(label)),
+                Err(error) => Err(error),
+            },
+            "session.rewind" => match read::<RewindInput>(name, &input) {
+                Ok(RewindInput { checkpoint }) => return Some(Control::Rewind(checkpoint)),
+                Err(error) => Err(error),
+            },
             "bindings.search" => match read::<SearchInput>(name, &input) {
                 Ok(SearchInput { query }) => return Some(Control::Describe(Some(query))),
                 Err(error) => Err(error),
@@ -123,6 +168,7 @@ impl Session {
     fn plain_control(&mut self, name: &str) -> Value {
         match name {
             "session.info" => self.describe(),
+            "session.checkpoints" => self.list_checkpoints(),
             "session.reset" => {
                 self.reset();
                 Value::Null

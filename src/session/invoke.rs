@@ -54,6 +54,8 @@ impl Session {
                     Some(Control::Describe(query)) => {
                         return self.describe_bindings(by, query, payload, depth);
                     }
+                    Some(Control::Checkpoint(label)) => return self.request_checkpoint(by, label),
+                    Some(Control::Rewind(number)) => return self.request_rewind(by, number),
                     None => {}
                 }
                 let Some(number) = self.invoked_binding(&name) else {

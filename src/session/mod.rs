@@ -11,6 +11,7 @@
 mod attach;
 mod bindings;
 pub(crate) mod boundary;
+mod checkpoint;
 mod client_call;
 mod control;
 mod deadlines;
@@ -128,6 +129,12 @@ pub(crate) enum Effect {
     FreeRoots(Vec<RootId>),
     /// Put a fresh context in the place of the present one, then apply [`Input::ContextReplaced`].
     ReplaceContext,
+    /// Keep a copy of the heap under that number, then apply [`Input::CheckpointTaken`].
+    TakeCheckpoint { number: u64 },
+    /// Go on with the copy of that number, then apply [`Input::Rewound`].
+    Rewind { number: u64 },
+    /// Drop these copies.
+    DropCheckpoints(Vec<u64>),
 }
 
 /// What happens to a session.
@@ -143,6 +150,10 @@ pub(crate) enum Input {
     TurnEnded(TurnReport),
     /// The context was replaced; `false` when there was no room for another one.
     ContextReplaced(bool),
+    /// The heap was kept, in that many bytes.
+    CheckpointTaken(Result<u64, ErrorObject>),
+    /// The heap is that of the checkpoint.
+    Rewound(Result<(), ErrorObject>),
     /// The time of a deadline has come.
     Tick,
     /// The thread of the session is taken out of service.
@@ -160,6 +171,12 @@ pub(crate) struct Session {
     effects: Vec<Effect>,
     /// For whom values were checked against schemas since the driver last asked.
     checked_for: Option<Option<ChargedTo>>,
+    /// The request for a checkpoint whose heap is being written, and its label.
+    checkpointing: Option<(InvokedBy, Option<String>)>,
+    /// The request to go back to a checkpoint whose heap is being read.
+    rewinding: Option<(InvokedBy, u64)>,
+    /// Requests for checkpoints that wait for an empty JavaScript stack.
+    waiting_requests: Vec<checkpoint::WaitingRequest>,
 }
 
 impl Session {
@@ -172,6 +189,9 @@ impl Session {
             context: ContextFacts::default(),
             effects: Vec::new(),
             checked_for: None,
+            checkpointing: None,
+            rewinding: None,
+            waiting_requests: Vec::new(),
         }
     }
 
@@ -184,6 +204,8 @@ impl Session {
             Input::Resuming => self.check_running_turn(),
             Input::TurnEnded(report) => self.end_turn(report),
             Input::ContextReplaced(is_replaced) => self.finish_replacement(is_replaced),
+            Input::CheckpointTaken(outcome) => self.finish_checkpoint(outcome),
+            Input::Rewound(outcome) => self.finish_rewind(outcome),
             Input::Tick => self.check_deadlines(),
             Input::Retired => self.end(Closing::Fault),
         }
@@ -324,6 +346,7 @@ impl Session {
         // A server that stops cancels what runs; a client that closes its session knows what it does.
         let reason = if closing == Closing::GoingAway { Stop::Cancelled } else { Stop::Closed };
         self.cancel_everything(reason);
+        self.refuse_waiting_requests();
         self.answer_recovering();
         for (requester, answer) in self.state.client_calls.outbox.take_answers() {
             self.answer(requester, answer);

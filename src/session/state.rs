@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::tables::{
-    Background, ClientCalls, Console, EvalQueue, Freed, HandlerCalls, Invocations, KeyedOutcomes, References,
-    Rejection, RunningEval, ScriptCalls, Timers,
+    Background, Checkpoints, ClientCalls, Console, EvalQueue, Freed, HandlerCalls, Invocations,
+    KeyedOutcomes, References, Rejection, RunningEval, ScriptCalls, Timers,
 };
 use super::{AwaitedPromise, ChargedTo, PendingCall, Requester, RootId, Time, Turn};
 use crate::catalog::Catalog;
@@ -95,6 +95,8 @@ pub(crate) struct SessionState {
     pub timers: Timers,
     /// Console lines.
     pub console: Console,
+    /// Moments to go back to.
+    pub checkpoints: Checkpoints,
     /// CPU time for what runs when no eval does.
     pub background: Background,
     /// The CPU quota that is used up, and until when.
@@ -185,6 +187,7 @@ impl SessionState {
             dropped_imports: Vec::new(),
             timers: Timers::new(limits.timers_max),
             console: Console::new(limits.console_bytes_max),
+            checkpoints: Checkpoints::default(),
             background: Background::new(now, background),
             cpu_quota: None,
             cpu_total: Duration::ZERO,

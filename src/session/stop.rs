@@ -122,6 +122,7 @@ impl Session {
         self.abandon_script_calls();
         self.cancel_work(Stop::Lost, || mark_lost(ErrorObject::new(Kind::SessionLost, LOST)));
         self.replace_context();
+        self.serve_waiting_requests();
     }
 
     /// Fails an eval or invocation whose turn could not begin.
@@ -138,6 +139,7 @@ impl Session {
             // If it was to free memory, the next turn shows whether there is room.
             ChargedTo::Background => self.finish_recovery_turn(Some(true)),
         }
+        self.serve_waiting_requests();
     }
 }
 

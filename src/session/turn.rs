@@ -195,6 +195,7 @@ impl Session {
             self.send_calls();
         }
         self.send_dropped_imports();
+        self.serve_waiting_requests();
     }
 
     /// Whether the client has heard that the running eval is ended.

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::super::engine::{DormantContext, Engine, WakeError};
+use super::super::engine::{ContextCopy, DormantContext, Engine, WakeError};
 use super::super::hibernation::{ImageStore, StoredImage};
 use super::super::total::MemoryTotal;
 use crate::image::ImageError;
@@ -13,7 +13,7 @@ use crate::limits::Limits;
 enum Place {
     Memory(Rc<Engine>),
     Image(Box<DormantContext>),
-    /// Between the two; never seen from outside.
+    /// Between the two, or nowhere after a copy could not be restored: then a fresh context follows.
     Moving,
 }
 
@@ -51,6 +51,21 @@ impl Context {
         // The old heap goes before the image that it may be mapped from.
         self.place = Place::Memory(Rc::new(engine));
         self.image = None;
+    }
+
+    /// Puts a copy of a heap in its place. After an error there is no context, until a fresh one is put there.
+    pub(super) fn restore(
+        &mut self,
+        copy: &ContextCopy,
+        heap: &[u8],
+        limits: &Arc<Limits>,
+        memory: &Arc<MemoryTotal>,
+    ) -> Result<(), WakeError> {
+        // A slot has room for one heap.
+        self.place = Place::Moving;
+        self.image = None;
+        self.place = Place::Memory(Rc::new(copy.restore(heap, limits, memory)?));
+        Ok(())
     }
 
     /// Releases what exceeds that much of what payloads of calls claim.

@@ -3,6 +3,7 @@
 //! The machine (`crate::session`) decides; the driver reads the clock, enters JavaScript and sends. It does one thing at a
 //! time. Messages are taken in between the slices of a turn and, one by one, between turns.
 
+mod checkpoint;
 mod context;
 mod hibernate;
 mod share;
@@ -11,6 +12,7 @@ mod tests;
 mod turn;
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,6 +33,7 @@ use crate::limits::Limits;
 use crate::quota::Account;
 use crate::session::boundary::{FromSession, Observation, ToSession};
 use crate::session::{BeginTurn, Effect, Input, RootId, Session, SessionState, Stop, Time, TurnReport};
+use checkpoint::HeapCheckpoint;
 use context::Context;
 
 /// What a driver is made of.
@@ -72,6 +75,7 @@ pub(crate) struct Driver {
     idle: Option<Rc<IdleMark>>,
     /// Since when it waits for room in memory.
     short_since: Option<Instant>,
+    checkpoints: BTreeMap<u64, HeapCheckpoint>,
     /// Last, so that it is dropped last.
     context: Context,
 }
@@ -105,6 +109,7 @@ impl Driver {
             idle: hibernation.idle_max().map(IdleMark::register),
             hibernation,
             short_since: None,
+            checkpoints: BTreeMap::new(),
             context: Context::new(engine),
         })
     }
@@ -258,6 +263,11 @@ impl Driver {
                 self.free_roots();
             }
             Effect::ReplaceContext => self.replace_context(),
+            Effect::TakeCheckpoint { number } => self.take_checkpoint(number),
+            Effect::Rewind { number } => self.rewind(number),
+            Effect::DropCheckpoints(numbers) => {
+                self.checkpoints.retain(|number, _| !numbers.contains(number));
+            }
         }
     }
 

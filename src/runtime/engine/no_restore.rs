@@ -16,6 +16,21 @@ pub(crate) struct DormantContext(Infallible);
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WakeError {}
 
+/// Has no values.
+#[derive(Debug)]
+pub(crate) struct ContextCopy(Infallible);
+
+impl ContextCopy {
+    pub(crate) fn restore(
+        &self,
+        _: &[u8],
+        _: &Arc<Limits>,
+        _: &Arc<MemoryTotal>,
+    ) -> Result<Engine, WakeError> {
+        match self.0 {}
+    }
+}
+
 impl DormantContext {
     pub(crate) fn wake(
         &mut self,
@@ -38,6 +53,10 @@ impl DormantContext {
 impl Engine {
     pub(crate) fn with_pages<R>(&self, work: impl FnOnce(&[u8]) -> R) -> R {
         work(&[])
+    }
+
+    pub(crate) fn to_copy(&self) -> Option<ContextCopy> {
+        None
     }
 
     pub(crate) fn into_dormant(self) -> Result<DormantContext, Self> {

@@ -43,6 +43,32 @@ pub(crate) struct DormantContext {
     claim: Claim,
 }
 
+/// What is kept of a context beside a copy of its heap, from which it can go on any number of times.
+#[derive(Debug)]
+pub(crate) struct ContextCopy {
+    data: EngineData,
+    slot: Arc<Slot>,
+    schema_budget: SchemaBudget,
+}
+
+impl ContextCopy {
+    /// Copies the heap back to its addresses and goes on. No other heap may be in its slot.
+    #[allow(unsafe_code)]
+    pub(crate) fn restore(
+        &self,
+        heap: &[u8],
+        limits: &Arc<Limits>,
+        memory: &Arc<MemoryTotal>,
+    ) -> Result<Engine, WakeError> {
+        let window = Window::copy_from(Arc::clone(&self.slot), heap)?;
+        let (limits, share) = (Arc::clone(limits), Share::resume(memory, self.data.memory_bytes));
+        // SAFETY: the pages are of the same moment as the data, and in a window of their own in the same slot.
+        let engine = unsafe { Engine::from_restored(self.data, limits, share, Arena::continued(window)) }?;
+        engine.guest.schema_budget.replace(self.schema_budget.clone());
+        Ok(engine)
+    }
+}
+
 /// Why a context does not go on.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WakeError {
@@ -100,6 +126,16 @@ impl Engine {
         arena.trim();
         // SAFETY: no script runs until `work` has returned: it has no access to the engine.
         work(unsafe { arena.window().pages(arena.image_bytes()) })
+    }
+
+    /// What is to be kept beside the pages, which were copied before.
+    pub(crate) fn to_copy(&self) -> Option<ContextCopy> {
+        let slot = Arc::clone(self.used.arena().window().slot());
+        Some(ContextCopy {
+            data: self.data()?,
+            slot,
+            schema_budget: self.guest.schema_budget.borrow().clone(),
+        })
     }
 
     /// Gives up the heap, whose pages were written out before; the engine comes back where that is not possible.

@@ -49,7 +49,8 @@ impl Hibernation {
     /// Looks for a place for images. Without one there is a warning, and sessions stay in memory.
     pub(crate) fn open(settings: &HibernationSettings) -> Self {
         let HibernationSettings { when, folder, bytes_max } = settings;
-        if *when == HibernateWhen::Never {
+        let is_off = *when == HibernateWhen::Never;
+        if is_off && cfg!(not(all(target_os = "linux", target_arch = "x86_64"))) {
             return Self::default();
         }
         if cfg!(not(all(target_os = "linux", target_arch = "x86_64"))) {
@@ -58,6 +59,8 @@ impl Hibernation {
         }
         match ImageStore::open(folder.as_deref(), *bytes_max) {
             Ok(store) => Self { when: *when, store: Some(store) },
+            // Checkpoints are refused then.
+            Err(_) if is_off => Self::default(),
             Err(error) => {
                 tracing::warn!(%error, "idle sessions stay in memory: there is no folder for their heaps");
                 Self::default()

@@ -177,10 +177,12 @@ impl StoredImage {
         self.swap.borrow().read_state(self.image.as_ref().ok_or(MISSING)?)
     }
 
-    /// Copies the heap to where it belongs.
-    #[cfg(test)]
-    pub(crate) fn read(&self, heap: &mut [u8]) -> Result<(), ImageError> {
-        self.swap.borrow().read(self.image.as_ref().ok_or(MISSING)?, heap)
+    /// A copy of the heap.
+    pub(crate) fn read(&self) -> Result<Vec<u8>, ImageError> {
+        let image = self.image.as_ref().ok_or(MISSING)?;
+        let mut heap = vec![0; image.heap_bytes()];
+        self.swap.borrow().read(image, &mut heap)?;
+        Ok(heap)
     }
 
     /// Maps the heap to its addresses.

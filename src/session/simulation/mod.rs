@@ -138,6 +138,8 @@ impl World {
                     }
                     Effect::FreeRoots(roots) => roots.into_iter().for_each(|root| self.context.free(root)),
                     Effect::ReplaceContext => self.replace_context(),
+                    // Its clients ask for no checkpoints.
+                    Effect::TakeCheckpoint { .. } | Effect::Rewind { .. } | Effect::DropCheckpoints(_) => {}
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! The tables of a session: each owns one subject, knows its limits, and neither sends nor waits.
 
 mod background;
+mod checkpoints;
 mod client_calls;
 mod clock;
 mod console;
@@ -14,6 +15,7 @@ mod script_calls;
 mod timers;
 
 pub(crate) use background::Background;
+pub(crate) use checkpoints::{Checkpoint, Checkpoints, ContextState, LABEL_BYTES_MAX};
 pub(crate) use client_calls::{ClientCall, ClientCalls, Waiter};
 pub(crate) use clock::WallClock;
 pub(crate) use console::{Console, ConsoleLine};

@@ -8,7 +8,7 @@
 //! Several entries may stand for one function: exports to both holders, an import, a stored outcome. Its root in the
 //! context, or the handler's function, is freed with the last of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -147,6 +147,50 @@ impl References {
     pub(crate) fn release_all(&mut self, holder: RefHolder) -> Vec<Freed> {
         let released = self.exports_mut(holder).drain();
         released.filter_map(|export| self.release_use(&export.callable)).collect()
+    }
+
+    /// The functions of the script that are exported, by their numbers, with their roots.
+    pub(crate) fn script_exports(&self) -> BTreeMap<u64, RootId> {
+        let exports = self.to_client.iter().chain(self.to_handlers.iter());
+        exports.filter_map(|(number, export)| Some((number, self.root_of(&export.callable)?))).collect()
+    }
+
+    /// The roots of all functions of the script.
+    pub(crate) fn roots(&self) -> BTreeSet<RootId> {
+        self.uses.values().filter_map(|uses| uses.root).collect()
+    }
+
+    /// The functions of the outside that the script holds.
+    pub(crate) fn imported(&self) -> BTreeSet<FnRef> {
+        self.imports.keys().cloned().collect()
+    }
+
+    /// The context goes back to where these functions were exported, under the same numbers: the others are gone. Their
+    /// prelude numbers may come again, which is why those do not say which function it is.
+    pub(crate) fn rewind(&mut self, exported: &BTreeMap<u64, RootId>) -> Vec<Freed> {
+        let mut freed = Vec::new();
+        for holder in [RefHolder::Client, RefHolder::Handler] {
+            let of_script = self
+                .exports(holder)
+                .iter()
+                .filter(|(_, export)| matches!(export.callable, Callable::Script(_)));
+            let numbers: Vec<u64> = of_script.map(|(number, _)| number).collect();
+            for number in numbers {
+                if exported.contains_key(&number) {
+                    continue;
+                }
+                if let Some(export) = self.exports_mut(holder).remove(number) {
+                    freed.extend(self.release_use(&export.callable));
+                }
+            }
+        }
+        let kept: Vec<(Callable, RootId)> = [RefHolder::Client, RefHolder::Handler]
+            .into_iter()
+            .flat_map(|holder| self.exports(holder).iter())
+            .filter_map(|(number, export)| Some((export.callable.clone(), *exported.get(&number)?)))
+            .collect();
+        kept.iter().for_each(|(callable, root)| self.set_root(callable, *root));
+        freed
     }
 
     /// One more entry stands for a function.

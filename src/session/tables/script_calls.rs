@@ -77,6 +77,11 @@ impl ScriptCalls {
         Some(call)
     }
 
+    /// The calls that wait, by their numbers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &ScriptCall)> {
+        self.waiting.iter().map(|(number, call)| (*number, call))
+    }
+
     /// Drops every call, because the context ends that their promises belong to. Their numbers are not used again, so a
     /// late answer finds nothing.
     pub(crate) fn clear(&mut self) {

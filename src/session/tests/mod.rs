@@ -283,6 +283,7 @@ impl Fixture {
         let stop = |effect| match effect {
             Effect::StopTurn(stop) => Some(stop),
             Effect::Send(_) | Effect::FreeRoots(_) | Effect::ReplaceContext => None,
+            Effect::TakeCheckpoint { .. } | Effect::Rewind { .. } | Effect::DropCheckpoints(_) => None,
         };
         asked.into_iter().filter_map(stop).collect()
     }
@@ -294,6 +295,7 @@ impl Fixture {
             match effect {
                 Effect::FreeRoots(roots) => freed.extend(roots.iter().map(|root| root.0)),
                 Effect::Send(_) | Effect::StopTurn(_) | Effect::ReplaceContext => {}
+                Effect::TakeCheckpoint { .. } | Effect::Rewind { .. } | Effect::DropCheckpoints(_) => {}
             }
         }
         freed.sort_unstable();

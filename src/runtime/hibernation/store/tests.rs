@@ -22,9 +22,7 @@ fn images_fill_the_limit_and_not_more() {
     assert_eq!(store.write(&heap(1, 3), b"").unwrap_err().kind(), "DiskFull");
     assert_eq!(second.update(&heap(17, 2), b"").unwrap_err().kind(), "DiskFull");
     second.update(&heap(16, 4), b"").unwrap();
-    let mut read = heap(16, 0);
-    second.read(&mut read).unwrap();
-    assert_eq!(read, heap(16, 4));
+    assert_eq!(second.read().unwrap(), heap(16, 4));
     drop(first);
     assert_eq!(store.used_bytes(), HEAP_STEP_BYTES);
     let third = store.write(&heap(16, 5), b"").unwrap();
