@@ -44,6 +44,8 @@ pub const BUILT_IN: &[PackageDef] = &[
         declaration: include_str!("kv/declaration.json"),
         open: |context| Box::pin(kv::open(context)),
     },
+    #[cfg(feature = "mcp")]
+    crate::mcp::client::PACKAGE,
     PackageDef {
         name: "memory",
         declaration: include_str!("memory/declaration.json"),

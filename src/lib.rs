@@ -66,6 +66,8 @@ pub mod fuzzing;
 #[allow(dead_code, reason = "the records are complete before all of their users are")]
 pub(crate) mod image;
 pub mod limits;
+#[cfg(feature = "mcp")]
+mod mcp;
 #[cfg(feature = "server")]
 pub mod observe;
 #[cfg(feature = "server")]

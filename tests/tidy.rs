@@ -28,6 +28,7 @@ const LAYERS: &[&[&str]] = &[
     &["binding"],
     &["client", "peering", "session"],
     &["package"],
+    &["mcp"],
     &["bindings"],
     &["runtime"],
     &["sessions"],

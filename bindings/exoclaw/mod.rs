@@ -97,7 +97,7 @@ pub async fn open(context: PackageContext) -> Result<PackageInstance, String> {
     background.push(Background::new(move |host| async move { local.set_host(host) }));
     let mounts = mount_config.create_mounts(&gateway);
     let bindings = context.bind(handlers(&gateway, Arc::new(gateways)));
-    Ok(PackageInstance { bindings, mounts, background, policies })
+    Ok(PackageInstance { bindings, mounts, background, policies, ..PackageInstance::default() })
 }
 
 /// Where clients reach the gateway.

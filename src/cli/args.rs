@@ -8,6 +8,7 @@ const EXAMPLES: &str = "\
 Examples:
   scomp-serve --bindings ./bindings             serve on ws://127.0.0.1:7400
   scomp-serve --listen 127.0.0.1:0              let the system choose the port
+  scomp-serve --mcp mcp.json                    the tools of MCP servers as bindings
   scomp-serve --stdio                           one session over stdin and stdout
   scomp-serve eval -e '1 + 1'                   evaluate, without a server
   scomp-serve eval --url ws://127.0.0.1:7400 job.ts
@@ -48,6 +49,9 @@ pub(super) struct SettingsArgs {
     /// Folder of the binding packages
     #[arg(long, value_name = "DIR")]
     pub(super) bindings: Option<PathBuf>,
+    /// MCP servers as packages: a file with `{"mcpServers": {…}}`; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(super) mcp: Vec<PathBuf>,
     /// Settings file (TOML)
     #[arg(long, value_name = "FILE", env = "SCOMP_CONFIG")]
     pub(super) config: Option<PathBuf>,

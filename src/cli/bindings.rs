@@ -1,21 +1,13 @@
-//! The bindings of a folder, as the commands see them.
-
-use std::path::Path;
+//! The bindings of the settings, as the commands see them.
 
 use scomp::binding::DeclarationProblem;
-use scomp::package::loader::{self, Loaded};
+use scomp::config::Settings;
+use scomp::package::loader::{self, Loaded, Sources};
 
-/// Reads the packages of `dir`; every problem is reported, not only the first.
-pub(super) async fn load(dir: &Path) -> Result<Loaded, Vec<DeclarationProblem>> {
-    loader::load(dir, &loader::environment(), scomp::bindings::BUILT_IN).await
-}
-
-/// The bindings of a folder, if one is named.
-pub(super) async fn load_if_any(dir: Option<&Path>) -> Result<Loaded, Vec<DeclarationProblem>> {
-    match dir {
-        Some(dir) => load(dir).await,
-        None => Ok(Loaded::default()),
-    }
+/// Opens the packages that the settings name, if any; every problem is reported, not only the first.
+pub(super) async fn load(settings: &Settings) -> Result<Loaded, Vec<DeclarationProblem>> {
+    let sources = Sources { folder: settings.bindings.as_deref(), mcp_files: &settings.mcp_files };
+    loader::load_sources(sources, &loader::environment(), scomp::bindings::BUILT_IN).await
 }
 
 /// All problems, one per line.

@@ -14,13 +14,13 @@ use super::{Failure, bindings, output};
 /// Prints the bindings, or the problems.
 pub(super) async fn run(args: &CheckArgs) -> Result<(), Failure> {
     let settings = args.settings.load(Overrides::default())?;
-    let Some(dir) = settings.bindings else {
-        return Err(Failure::Usage("check: --bindings DIR is needed".to_owned()));
-    };
+    if settings.bindings.is_none() && settings.mcp_files.is_empty() {
+        return Err(Failure::Usage("check: --bindings DIR or --mcp FILE is needed".to_owned()));
+    }
     // Problems of tokens and of packages are reported together.
-    let gate = Gate::new(&settings.auth, settings.origins, &settings.quotas);
+    let gate = Gate::new(&settings.auth, settings.origins.clone(), &settings.quotas);
     let mut problems: Vec<String> = gate.as_ref().err().map(ToString::to_string).into_iter().collect();
-    let loaded = bindings::load(&dir).await;
+    let loaded = bindings::load(&settings).await;
     match (&gate, &loaded) {
         (Ok(gate), Ok(loaded)) => {
             let unknown = check_policies(gate, &loaded.policies, &loaded.handlers.catalog());
@@ -51,6 +51,9 @@ fn overview(catalog: &Catalog, packages: &[PackageInfo], services: &[PathBuf]) -
         for name in &package.bindings {
             let _ = writeln!(text, "  {name} [{}]", effects(catalog, name));
         }
+        for item in &package.unmapped {
+            let _ = writeln!(text, "  not mapped: {}: {}", item.name, item.reason);
+        }
     }
     for service in services {
         let _ = writeln!(text, "service {}", service.display());
@@ -79,7 +82,7 @@ mod tests {
     use std::sync::Arc;
 
     use scomp::binding::{BindingLimits, Handlers, handler};
-    use scomp::package::Package;
+    use scomp::package::{Package, UnmappedItem};
     use scomp::protocol::declaration::Declaration;
 
     #[test]
@@ -99,10 +102,12 @@ mod tests {
             description: None,
             origin: "b/orders/declaration.json".into(),
             bindings: vec!["orders.get".to_owned(), "orders.ping".to_owned()],
+            unmapped: vec![UnmappedItem { name: "orders-old".to_owned(), reason: "listed twice".to_owned() }],
         }];
         assert_eq!(
             overview(&handlers.catalog(), &packages, &["b/services/tick.js".into()]),
             "orders (b/orders/declaration.json)\n  orders.get [read, external]\n  orders.ping [no effects declared]\n\
+             \x20 not mapped: orders-old: listed twice\n\
              service b/services/tick.js\n1 package, 2 bindings, 1 service, no problems\n"
         );
     }

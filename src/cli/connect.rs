@@ -61,7 +61,7 @@ impl ConsoleClient {
 
     /// Starts a server inside this program; it takes one session, so it has one thread.
     pub(super) async fn in_process(settings: &Settings, print: PrintLine) -> Result<Self, Failure> {
-        let loaded = bindings::load_if_any(settings.bindings.as_deref())
+        let loaded = bindings::load(settings)
             .await
             .map_err(|problems| Failure::Usage(bindings::join_problems(&problems)))?;
         let settings = Settings { shards: 1, ..settings.clone() };

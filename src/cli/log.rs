@@ -27,7 +27,11 @@ pub(super) fn start(settings: &LogSettings) -> Result<(), Failure> {
         Some((*variable, directives))
     });
     let (origin, directives) = from_variable.unwrap_or_else(|| ("log.level", settings.level.clone()));
-    let filter = EnvFilter::try_new(&directives)
+    // The MCP library logs whole messages with the values in them. An operator that names it in the directives
+    // asks for that.
+    let is_named = directives.contains("rmcp");
+    let bounded = if is_named { directives.clone() } else { format!("{directives},rmcp=off") };
+    let filter = EnvFilter::try_new(bounded)
         .map_err(|error| Failure::Usage(format!("{origin}: {directives:?}: {error}")))?;
     let queue = queue(settings.format)?;
     let log = tracing_subscriber::fmt()

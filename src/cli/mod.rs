@@ -78,7 +78,11 @@ pub(crate) async fn run() -> ExitCode {
 impl args::SettingsArgs {
     /// The settings from the file, the environment and the command line.
     fn load(&self, overrides: scomp::config::Overrides) -> Result<Settings, Failure> {
-        let overrides = scomp::config::Overrides { bindings: self.bindings.clone(), ..overrides };
+        let overrides = scomp::config::Overrides {
+            bindings: self.bindings.clone(),
+            mcp_files: self.mcp.clone(),
+            ..overrides
+        };
         // A variable that is not Unicode cannot be a setting.
         let environment = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));

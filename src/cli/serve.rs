@@ -22,8 +22,11 @@ const SERVICES_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// Serves until a signal comes, or, over stdio, until the input ends.
 pub(super) async fn run(args: &ServeArgs) -> Result<(), Failure> {
-    let settings =
-        args.settings.load(Overrides { listen: args.listen.clone(), bindings: None, stdio: args.stdio })?;
+    let settings = args.settings.load(Overrides {
+        listen: args.listen.clone(),
+        stdio: args.stdio,
+        ..Overrides::default()
+    })?;
     log::start(&settings.log)?;
     let mut signals =
         Signals::to_stop().map_err(|error| Failure::Run(format!("cannot watch for signals: {error}")))?;
@@ -60,7 +63,7 @@ pub(super) async fn run(args: &ServeArgs) -> Result<(), Failure> {
 
 /// The server, and the scripts that are to run on it.
 async fn build(settings: &Settings) -> Result<(Server, Vec<PathBuf>), Failure> {
-    let mut loaded = bindings::load_if_any(settings.bindings.as_deref())
+    let mut loaded = bindings::load(settings)
         .await
         .map_err(|problems| Failure::Usage(bindings::join_problems(&problems)))?;
     let services = std::mem::take(&mut loaded.services);

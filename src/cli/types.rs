@@ -9,7 +9,7 @@ use super::{Failure, bindings, output};
 /// Prints the declarations.
 pub(super) async fn run(args: &TypesArgs) -> Result<(), Failure> {
     let settings = args.settings.load(Overrides::default())?;
-    let loaded = bindings::load_if_any(settings.bindings.as_deref())
+    let loaded = bindings::load(&settings)
         .await
         .map_err(|problems| Failure::Run(bindings::join_problems(&problems)))?;
     let catalog = loaded.handlers.catalog();

@@ -34,6 +34,9 @@ pub struct Settings {
     /// The folder of the binding packages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bindings: Option<PathBuf>,
+    /// Files in the form of `mcp.json`: each server in them is a package.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mcp_files: Vec<PathBuf>,
     /// Whether to serve stdin and stdout instead of a socket.
     pub stdio: bool,
     /// How many threads run scripts; 1 to [`shards::SHARDS_MAX`], by default as many as there are cores.
@@ -88,6 +91,8 @@ pub struct Overrides {
     pub listen: Option<String>,
     /// See [`Settings::bindings`].
     pub bindings: Option<PathBuf>,
+    /// See [`Settings::mcp_files`]; replaces those of the file.
+    pub mcp_files: Vec<PathBuf>,
     /// See [`Settings::stdio`]; a flag can only turn it on.
     pub stdio: bool,
 }
@@ -126,6 +131,7 @@ impl Default for Settings {
         Self {
             listen: LISTEN_DEFAULT.to_owned(),
             bindings: None,
+            mcp_files: Vec::new(),
             stdio: false,
             shards: shards::default_count(),
             drain_ms: DRAIN_MS_DEFAULT,
@@ -172,6 +178,9 @@ impl Settings {
             .map_err(|error| ConfigError::Value { key: "auth", message: error.to_string() })?;
         settings.listen = overrides.listen.unwrap_or(settings.listen);
         settings.bindings = overrides.bindings.or(settings.bindings);
+        if !overrides.mcp_files.is_empty() {
+            settings.mcp_files = overrides.mcp_files;
+        }
         settings.stdio |= overrides.stdio;
         settings.check()?;
         Ok(settings)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
-use super::Package;
+use super::{Package, Secrets};
 use crate::binding::{Binding, BindingLimits, BindingPublisher, Handler, Policy};
 use crate::peering::{Background, Mount};
 use crate::protocol::declaration::Declaration;
@@ -17,8 +17,12 @@ pub type NamedHandlers = Vec<(&'static str, Arc<dyn Handler>)>;
 /// What a package is opened with.
 #[derive(Debug)]
 pub struct PackageContext {
+    /// The package's name in its declaration file.
+    pub package: String,
     /// Its configuration, checked against its schema.
     pub config: Value,
+    /// What of the configuration must appear in no text that others read.
+    pub secrets: Secrets,
     /// The folder of its declaration file: paths in the configuration start here.
     pub folder: PathBuf,
     /// The bindings that its declaration file declares. Empty where the package knows better, such as one whose bindings
@@ -31,7 +35,14 @@ pub struct PackageContext {
 impl PackageContext {
     /// The context of a package without a declaration file.
     pub fn new(config: Value, folder: impl Into<PathBuf>) -> Self {
-        Self { config, folder: folder.into(), declared: Vec::new(), bindings: BindingPublisher::default() }
+        Self {
+            package: String::new(),
+            config,
+            secrets: Secrets::default(),
+            folder: folder.into(),
+            declared: Vec::new(),
+            bindings: BindingPublisher::default(),
+        }
     }
 
     /// Bindings of these handlers, as the declaration file declares them. One that it does not declare has a name only;
@@ -72,6 +83,17 @@ pub struct PackageInstance {
     pub background: Vec<Background>,
     /// The policies in its configuration, each with its JSON Pointer there. Their names are checked at start.
     pub policies: Vec<(&'static str, Policy)>,
+    /// What the other side offers and the package cannot, for the operator.
+    pub unmapped: Vec<UnmappedItem>,
+}
+
+/// A tool of another server, or an operation of a document, that did not become a binding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnmappedItem {
+    /// Its name there.
+    pub name: String,
+    /// Why.
+    pub reason: String,
 }
 
 impl From<Vec<Binding>> for PackageInstance {

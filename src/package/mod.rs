@@ -6,11 +6,18 @@
 mod bindings;
 mod builder;
 mod definition;
+#[cfg_attr(
+    not(feature = "mcp"),
+    allow(dead_code, reason = "without MCP only the names of packages are mapped")
+)]
+pub(crate) mod identifiers;
 pub mod loader;
+mod secrets;
 mod stdio;
 
 pub use crate::peering::{Background, Endpoint, Host, IncomingConnection, Mount, MountGate, MountKind};
 pub use bindings::Bindings;
 pub use builder::{Package, PackageError};
-pub use definition::{NamedHandlers, OpenPackage, PackageContext, PackageDef, PackageInstance};
+pub use definition::{NamedHandlers, OpenPackage, PackageContext, PackageDef, PackageInstance, UnmappedItem};
+pub use secrets::Secrets;
 pub use stdio::{serve_over, serve_stdio, serve_stdio_with};

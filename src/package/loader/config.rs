@@ -7,76 +7,100 @@ use serde_json::{Map, Value};
 
 use super::Environment;
 use super::problems::{Problems, member};
+use crate::package::Secrets;
 use crate::schema::{CheckError, Schema, SchemaSource};
 
-/// The configuration ready for the handlers; `None` when there is something wrong with it.
+/// A configuration without its gaps.
+pub(super) struct FilledConfig {
+    pub(super) value: Value,
+    /// What came from the environment.
+    pub(super) secrets: Secrets,
+}
+
+/// The configuration ready for the handlers; `None` when there is something wrong with it. It stands at `place` of the
+/// file.
 pub(super) fn checked<'a>(
     stated: Option<&Value>,
+    place: &str,
     schemas: impl Iterator<Item = &'a Value>,
     env: &Environment,
     problems: &mut Problems,
-) -> Option<Value> {
+) -> Option<FilledConfig> {
     let before = problems.count();
+    let mut filler = Filler { env, secrets: Secrets::default(), problems };
     let config = match stated {
-        Some(stated) => filled(stated, "/config", env, problems),
+        Some(stated) => filler.fill(stated, place),
         None => Value::Object(Map::new()),
     };
+    let secrets = filler.secrets;
     for schema in schemas {
         match Schema::compile(schema, SchemaSource::Operator) {
             Ok(schema) => {
                 for failure in schema.check(&config).err().map(CheckError::into_failures).unwrap_or_default()
                 {
-                    problems.add(format!("/config{}", failure.path), failure.message);
+                    problems.add(format!("{place}{}", failure.path), secrets.redact(&failure.message));
                 }
             }
             Err(error) => problems.add(format!("/configSchema{}", error.path), error.message),
         }
     }
-    (problems.count() == before).then_some(config)
+    (problems.count() == before).then_some(FilledConfig { value: config, secrets })
 }
 
-fn filled(value: &Value, path: &str, env: &Environment, problems: &mut Problems) -> Value {
-    match value {
-        Value::String(text) => Value::String(filled_text(text, path, env, problems)),
-        Value::Array(items) => items
-            .iter()
-            .enumerate()
-            .map(|(at, item)| filled(item, &format!("{path}/{at}"), env, problems))
-            .collect(),
-        Value::Object(fields) => fields
-            .iter()
-            .map(|(key, field)| (key.clone(), filled(field, &member(path, key), env, problems)))
-            .collect::<Map<_, _>>()
-            .into(),
-        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
-    }
+/// Fills the strings of a value.
+struct Filler<'a> {
+    env: &'a Environment,
+    secrets: Secrets,
+    problems: &'a mut Problems,
 }
 
-/// Values are not filled again: a secret may contain `${`.
-fn filled_text(text: &str, path: &str, env: &Environment, problems: &mut Problems) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("${") {
-        out.push_str(before);
-        let Some((name, behind)) = after.split_once('}') else {
-            problems.add(path, "`${` has no `}`");
-            return out;
-        };
-        let (name, otherwise) = match name.split_once(":-") {
-            Some((name, otherwise)) => (name, Some(otherwise)),
-            None => (name, None),
-        };
-        // As in a shell, an empty value counts as absent where there is a default.
-        let stated =
-            env.get(name).map(String::as_str).filter(|value| otherwise.is_none() || !value.is_empty());
-        match stated.or(otherwise) {
-            Some(value) => out.push_str(value),
-            None => problems.add(path, format!("the environment has no `{name}`")),
+impl Filler<'_> {
+    fn fill(&mut self, value: &Value, path: &str) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.fill_text(text, path)),
+            Value::Array(items) => {
+                items.iter().enumerate().map(|(at, item)| self.fill(item, &format!("{path}/{at}"))).collect()
+            }
+            Value::Object(fields) => fields
+                .iter()
+                .map(|(key, field)| (key.clone(), self.fill(field, &member(path, key))))
+                .collect::<Map<_, _>>()
+                .into(),
+            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
         }
-        rest = behind;
     }
-    out.push_str(rest);
-    out
+
+    /// Values are not filled again: a secret may contain `${`.
+    fn fill_text(&mut self, text: &str, path: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once("${") {
+            out.push_str(before);
+            let Some((name, behind)) = after.split_once('}') else {
+                self.problems.add(path, "`${` has no `}`");
+                return out;
+            };
+            let (name, otherwise) = match name.split_once(":-") {
+                Some((name, otherwise)) => (name, Some(otherwise)),
+                None => (name, None),
+            };
+            // Some programs write their `mcp.json` so.
+            let name = name.strip_prefix("env:").unwrap_or(name);
+            // As in a shell, an empty value counts as absent where there is a default.
+            let is_usable = |value: &&String| otherwise.is_none() || !value.is_empty();
+            match (self.env.get(name).filter(is_usable), otherwise) {
+                (Some(value), _) => {
+                    self.secrets.add(name, value);
+                    out.push_str(value);
+                }
+                (None, Some(otherwise)) => out.push_str(otherwise),
+                (None, None) => self.problems.add(path, format!("the environment has no `{name}`")),
+            }
+            rest = behind;
+        }
+        out.push_str(rest);
+        out
+    }
 }
 
 #[cfg(test)]
@@ -91,8 +115,8 @@ mod tests {
                 .map(|(name, value)| (name.to_owned(), value.to_owned())),
         );
         let mut problems = Problems::of(Path::new("a.json"));
-        let config = checked(Some(stated), std::iter::once(schema), &env, &mut problems);
-        config.ok_or_else(|| {
+        let config = checked(Some(stated), "/config", std::iter::once(schema), &env, &mut problems);
+        config.map(|config| config.value).ok_or_else(|| {
             problems.into_vec().into_iter().map(|problem| (problem.path, problem.message)).collect()
         })
     }
@@ -111,9 +135,10 @@ mod tests {
             "${NOPE:-}",
             "${EMPTY:-e}",
             "${EMPTY}",
-            "${NOPE:-a:-b}"
+            "${NOPE:-a:-b}",
+            "${env:N}"
         ]);
-        assert_eq!(check(&stated, &json!(true)), Ok(json!(["7", "http://a:1/x", "", "e", "", "a:-b"])));
+        assert_eq!(check(&stated, &json!(true)), Ok(json!(["7", "http://a:1/x", "", "e", "", "a:-b", "7"])));
         let problems = check(&json!("${:-x} ${NOPE-x}"), &json!(true)).unwrap_err();
         assert_eq!(problems[0].1, "the environment has no `NOPE-x`");
     }

@@ -15,8 +15,11 @@ use crate::protocol::declaration::type_name;
 /// Ten thousand bindings of a few hundred bytes fit; a data file that was put there by mistake is not read into memory.
 const DECLARATION_FILE_BYTES_MAX: u64 = 4 << 20;
 
-const FIELDS: [&str; 8] =
-    ["package", "description", "bindings", "rust", "command", "env", "configSchema", "config"];
+const FIELDS: [&str; 9] =
+    ["package", "description", "bindings", "rust", "command", "mcp", "env", "configSchema", "config"];
+
+/// Each says where the handlers are; a file has exactly one of them.
+const SOURCES: [&str; 3] = ["rust", "command", "mcp"];
 
 /// What a folder holds, sorted by path so that every start sees the same order.
 #[derive(Default)]
@@ -34,6 +37,24 @@ pub(super) struct PackageFile {
     pub(super) env: Vec<String>,
     pub(super) config_schema: Option<Value>,
     pub(super) config: Option<Value>,
+    /// Where the package stands in a file that has several.
+    pub(super) place: Option<String>,
+}
+
+impl PackageFile {
+    /// Where the file names the package.
+    pub(super) fn name_place(&self) -> &str {
+        self.place.as_deref().unwrap_or("/package")
+    }
+
+    /// Where the configuration is.
+    pub(super) fn config_place(&self) -> String {
+        match (&self.place, &self.source) {
+            (Some(place), _) => place.clone(),
+            (None, Source::Connector(field)) => format!("/{field}"),
+            (None, Source::Rust(_) | Source::Command(_)) => "/config".to_owned(),
+        }
+    }
 }
 
 /// Where the handlers are.
@@ -42,6 +63,9 @@ pub(super) enum Source {
     Rust(String),
     /// An executable and its arguments; never empty.
     Command(Vec<String>),
+    /// A server or a document of another kind. The built-in package of this name makes bindings of what it offers, and
+    /// the field of this name is its configuration.
+    Connector(&'static str),
 }
 
 /// One binding of a file.
@@ -110,7 +134,7 @@ pub(super) fn read(path: &Path, problems: &mut Problems) -> Option<PackageFile> 
     }
 }
 
-fn read_text(path: &Path) -> io::Result<String> {
+pub(super) fn read_text(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     let read = fs::File::open(path)?.take(DECLARATION_FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
     if read as u64 > DECLARATION_FILE_BYTES_MAX {
@@ -148,14 +172,36 @@ pub(super) fn parse(text: &str, problems: &mut Problems) -> Option<PackageFile> 
         config_schema: fields.get("configSchema").cloned(),
         config: fields.get("config").cloned(),
         source: source(&fields, problems)?,
+        place: None,
+    };
+    let file = match file.source {
+        Source::Connector(field) => configured_by(field, &fields, file, problems),
+        Source::Rust(_) | Source::Command(_) => file,
     };
     (problems.count() == before).then_some(file)
 }
 
+/// A connector has its configuration in the field that names it, and its bindings from the other side.
+fn configured_by(
+    field: &'static str,
+    fields: &Map<String, Value>,
+    file: PackageFile,
+    problems: &mut Problems,
+) -> PackageFile {
+    for other in ["bindings", "env", "config", "configSchema"] {
+        if fields.contains_key(other) {
+            problems.add(member("", other), format!("unexpected beside `{field}`"));
+        }
+    }
+    PackageFile { config: fields.get(field).cloned(), ..file }
+}
+
 fn source(fields: &Map<String, Value>, problems: &mut Problems) -> Option<Source> {
-    match (fields.contains_key("rust"), fields.contains_key("command")) {
-        (true, false) => text_field(fields, "rust", problems).map(Source::Rust),
-        (false, true) => {
+    let stated: Vec<&'static str> =
+        SOURCES.into_iter().filter(|source| fields.contains_key(*source)).collect();
+    match stated.as_slice() {
+        ["rust"] => text_field(fields, "rust", problems).map(Source::Rust),
+        ["command"] => {
             let words = texts_field(fields, "command", problems)?;
             if words.is_empty() {
                 problems.add("/command", "expected an executable and its arguments, got nothing");
@@ -163,8 +209,9 @@ fn source(fields: &Map<String, Value>, problems: &mut Problems) -> Option<Source
             }
             Some(Source::Command(words))
         }
-        (true, true) | (false, false) => {
-            problems.add("", "expected exactly one of `rust` and `command`");
+        [connector] => Some(Source::Connector(connector)),
+        [] | [_, _, ..] => {
+            problems.add("", "expected exactly one of `rust`, `command` and `mcp`");
             None
         }
     }

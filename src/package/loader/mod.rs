@@ -9,9 +9,10 @@ mod command;
 mod compare;
 mod config;
 mod file;
+mod mcp_file;
 mod open;
 mod problems;
-mod process;
+pub(crate) mod process;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use crate::binding::{DeclarationProblem, Handlers, PackageBindings, Policy};
-use crate::package::PackageDef;
+use crate::package::{PackageDef, UnmappedItem};
 use crate::peering::{Background, Mount};
 pub use command::{CommandError, CommandPackage};
 use file::PackageFile;
@@ -72,6 +73,8 @@ pub struct PackageInfo {
     pub origin: PathBuf,
     /// The names of its bindings at the start.
     pub bindings: Vec<String>,
+    /// What the other side offers and the package cannot.
+    pub unmapped: Vec<UnmappedItem>,
 }
 
 /// A declaration file with what was found wrong so far.
@@ -81,6 +84,15 @@ struct ReadFile<'a> {
     problems: Problems,
 }
 
+/// Where packages are declared.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Sources<'a> {
+    /// The folder of declaration files.
+    pub folder: Option<&'a Path>,
+    /// Files in the form of `mcp.json`: `{"mcpServers": {…}}`, each server a package.
+    pub mcp_files: &'a [PathBuf],
+}
+
 /// Reads a folder and opens the packages in it; `"rust"` in a declaration names one of the `built_in` packages.
 /// Must run inside a Tokio runtime that lives as long as they do.
 pub async fn load(
@@ -88,8 +100,21 @@ pub async fn load(
     env: &Environment,
     built_in: &[PackageDef],
 ) -> Result<Loaded, Vec<DeclarationProblem>> {
-    let found = file::find(dir).map_err(|problem| vec![problem])?;
-    let opening = read_all(&found.declarations).into_iter().map(|read| open_in_time(read, env, built_in));
+    load_sources(Sources { folder: Some(dir), mcp_files: &[] }, env, built_in).await
+}
+
+/// Like [`load`], from everything that declares packages.
+pub async fn load_sources(
+    sources: Sources<'_>,
+    env: &Environment,
+    built_in: &[PackageDef],
+) -> Result<Loaded, Vec<DeclarationProblem>> {
+    let found = match sources.folder {
+        Some(folder) => file::find(folder).map_err(|problem| vec![problem])?,
+        None => file::Found::default(),
+    };
+    let files = read_all(&found.declarations, sources.mcp_files);
+    let opening = files.into_iter().map(|read| open_in_time(read, env, built_in));
     let mut loaded = Loaded { services: found.services, ..Loaded::default() };
     let mut all = Vec::new();
     for (package, mut problems) in join_all(opening).await {
@@ -102,19 +127,28 @@ pub async fn load(
 }
 
 /// Reads the files. Of two packages with one name, the second is a problem.
-fn read_all(paths: &[PathBuf]) -> Vec<ReadFile<'_>> {
-    let mut files: Vec<ReadFile<'_>> = Vec::new();
-    for path in paths {
+fn read_all<'a>(declarations: &'a [PathBuf], mcp_files: &'a [PathBuf]) -> Vec<ReadFile<'a>> {
+    let mut read: Vec<ReadFile<'_>> = Vec::new();
+    for path in declarations {
         let mut problems = Problems::of(path);
         let file = file::read(path, &mut problems);
-        if let Some(name) = file.as_ref().map(|file| &file.name)
-            && let Some(earlier) = files.iter().find(|other| other.name() == Some(name))
-        {
-            problems.add("/package", format!("`{name}` is already declared in {}", earlier.path.display()));
-        }
-        files.push(ReadFile { path, file, problems });
+        read.push(ReadFile { path, file, problems });
     }
-    files
+    for path in mcp_files {
+        let servers = mcp_file::read(path).into_iter();
+        read.extend(servers.map(|(file, problems)| ReadFile { path, file, problems }));
+    }
+    for at in 1..read.len() {
+        let (earlier, later) = read.split_at_mut(at);
+        if let Some(one) = later.first_mut()
+            && let Some(file) = &one.file
+            && let Some(same) = earlier.iter().find(|other| other.name() == Some(&file.name))
+        {
+            let message = format!("`{}` is already declared in {}", file.name, same.path.display());
+            one.problems.add(file.name_place(), message);
+        }
+    }
+    read
 }
 
 impl ReadFile<'_> {

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use super::command::{self, CommandPackage, Launch};
 use super::compare::{check_schemas, compare_with_command, pair_with_declared};
+use super::config::{self, FilledConfig};
 use super::file::{self, Declared, PackageFile, Source};
 use super::problems::Problems;
-use super::{Environment, PackageInfo, config};
+use super::{Environment, PackageInfo};
 use crate::binding::{Binding, BindingPublisher};
 use crate::package::{PackageContext, PackageDef, PackageInstance};
 use crate::schema::SchemaSource;
@@ -35,6 +36,7 @@ impl LoadedPackage {
             description: file.description.clone(),
             origin: path.to_owned(),
             bindings: Vec::new(),
+            unmapped: Vec::new(),
         };
         Self {
             info,
@@ -59,6 +61,15 @@ pub(super) async fn open(
         Source::Rust(name) => {
             let definition = find_built_in(built_in, name, problems)?;
             let package = LoadedPackage::new(path, file, SchemaSource::Operator);
+            open_built_in(definition, file, env, package, problems).await
+        }
+        Source::Connector(name) => {
+            let Some(definition) = built_in.iter().find(|definition| definition.name == *name) else {
+                problems.add(format!("/{name}"), format!("this program was built without `{name}`"));
+                return None;
+            };
+            // What is declared comes from the other side, which makes mistakes that the operator cannot mend.
+            let package = LoadedPackage::new(path, file, SchemaSource::Executable);
             open_built_in(definition, file, env, package, problems).await
         }
         Source::Command(_) => {
@@ -100,10 +111,14 @@ async fn open_built_in(
     };
     let stated = file.config.as_ref().or(own.as_ref().and_then(|own| own.config.as_ref()));
     let schemas = [file.config_schema.as_ref(), own.as_ref().and_then(|own| own.config_schema.as_ref())];
-    let config = config::checked(stated, schemas.into_iter().flatten(), env, problems)?;
+    let place = file.config_place();
+    let FilledConfig { value, secrets } =
+        config::checked(stated, &place, schemas.into_iter().flatten(), env, problems)?;
     let of_context = |one: &Declared| (one.declaration.clone(), one.limits.clone());
     let context = PackageContext {
-        config,
+        package: file.name.clone(),
+        config: value,
+        secrets,
         folder: folder_of(&package.info.origin).to_owned(),
         declared: declared.iter().flatten().map(of_context).collect(),
         bindings: package.publisher.clone(),
@@ -112,11 +127,12 @@ async fn open_built_in(
         Ok(mut instance) => {
             let bindings = std::mem::take(&mut instance.bindings);
             package.bindings = pair_with_declared(bindings, declared.as_deref(), problems);
+            package.info.unmapped = std::mem::take(&mut instance.unmapped);
             package.instance = instance;
             Some(package)
         }
         Err(message) => {
-            problems.add("/config", message);
+            problems.add(place, message);
             None
         }
     }
@@ -137,11 +153,11 @@ async fn start_command(
     problems: &mut Problems,
 ) -> Option<LoadedPackage> {
     let schema = file.config_schema.as_ref();
-    let config = config::checked(file.config.as_ref(), schema.into_iter(), env, problems);
+    let config = config::checked(file.config.as_ref(), "/config", schema.into_iter(), env, problems);
     // Before the executable is started: what is wrong with the file is reported for the file, whatever the executable says.
     check_schemas(file.bindings.as_deref().unwrap_or_default(), problems);
     let config = config.filter(|_| problems.count() == 0)?;
-    let launch = Launch::new(file, folder_of(&package.info.origin), env, config)?;
+    let launch = Launch::new(file, folder_of(&package.info.origin), env, config.value)?;
     match CommandPackage::start(launch).await {
         Ok(started) => {
             let started = Arc::new(started);

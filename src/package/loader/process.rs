@@ -33,17 +33,17 @@ type Starter = JobThread<ResourceJob<()>>;
 
 /// A running process and its group. Dropping it kills both.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(crate) struct Process {
     child: Child,
     guard: Option<Child>,
 }
 
 /// The pipes of a process.
-pub(super) type Pipes = (ChildStdin, ChildStdout, ChildStderr);
+pub(crate) type Pipes = (ChildStdin, ChildStdout, ChildStderr);
 
 impl Process {
     /// Starts a command with pipes.
-    pub(super) async fn start(mut command: Command) -> io::Result<(Self, Pipes)> {
+    pub(crate) async fn start(mut command: Command) -> io::Result<(Self, Pipes)> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         tie_to_server(&mut command);
         let runtime = Handle::current();
@@ -63,14 +63,14 @@ impl Process {
     }
 
     /// Waits until the process has exited. It is not reaped yet: its number, and so that of the group, stays its own.
-    pub(super) async fn exited(&self) {
+    pub(crate) async fn exited(&self) {
         while self.child.id().is_some_and(is_alive) {
             sleep(EXIT_CHECK_EVERY).await;
         }
     }
 
     /// Kills the group and waits until the process is gone, so that it leaves no zombie.
-    pub(super) async fn end(mut self) -> io::Result<()> {
+    pub(crate) async fn end(mut self) -> io::Result<()> {
         self.kill_group();
         let ended = timeout(KILL_WAIT_MAX, self.child.wait()).await;
         if let Some(mut guard) = self.guard.take() {
