@@ -2,6 +2,8 @@
 
 import type { Client } from './client.js';
 import type { Declaration } from './connection.js';
+import { declaredSchema, isStandardSchema, validate } from './schemas.js';
+import type { SchemaInput, SchemaOutput } from './schemas.js';
 
 /** What a handler knows of the call, beside its input. */
 export interface CallContext {
@@ -21,16 +23,36 @@ export type Binding = Handler | (Omit<Declaration, 'name'> & { handler: Handler 
 
 export type BindingTable = Record<string, Binding>;
 
+/** A declaration whose schemas may be JSON Schema, or those of zod and other libraries with Standard Schema. */
+export interface TypedBinding<I, O> extends Omit<Declaration, 'name' | 'input' | 'output'> {
+  input?: I;
+  output?: O;
+  handler: (input: SchemaOutput<I>, context: CallContext) => SchemaInput<O> | Promise<SchemaInput<O>>;
+}
+
+/** A binding whose handler has the types of its schemas: `binding({ input: z.object({ id: z.string() }), handler })`. */
+export function binding<I = unknown, O = unknown>(typed: TypedBinding<I, O>): Binding {
+  return typed as Binding;
+}
+
 export function declarationsOf(table: BindingTable): Declaration[] {
   return Object.entries(table).map(([name, binding]) => {
     if (typeof binding === 'function') return { name };
-    const { handler: _, ...declaration } = binding;
-    return { name, ...declaration };
+    const { handler: _, input, output, ...declaration } = binding;
+    const schemas = { input: declaredSchema(input, 'input'), output: declaredSchema(output, 'output') };
+    // What is undefined is left out of the message.
+    return { name, ...declaration, ...schemas };
   });
 }
 
 export function handlerOf(binding: Binding): Handler {
-  return typeof binding === 'function' ? binding : binding.handler;
+  if (typeof binding === 'function') return binding;
+  const { handler, input, output } = binding;
+  if (!isStandardSchema(input) && !isStandardSchema(output)) return handler;
+  return async (value, context) => {
+    const result = await handler(await validate(input, value, 'input'), context);
+    return validate(output, result, 'output');
+  };
 }
 
 /** What is known of bindings without generated types: any path, any input. */

@@ -1,14 +1,17 @@
 // A session on a server, held over as many connections as it takes.
 
 import { bindingsProxy, declarationsOf, handlerOf } from './bindings.js';
-import type { BindingTable, CallContext, UntypedBindings } from './bindings.js';
+import type { BindingTable, UntypedBindings } from './bindings.js';
 import { Connection } from './connection.js';
 import type { Declaration, Dial, Ended, Ticket, Welcome } from './connection.js';
+import { CONSOLE_INPUT, readLines } from './console.js';
+import { Controls } from './controls.js';
 import { ConnectionError, ScompError, SessionLostError } from './errors.js';
-import type { ConsoleLine } from './errors.js';
 import { Evals } from './evals.js';
 import type { EvalOptions, EvalOutput } from './evals.js';
+import { HEARTBEAT_MS_DEFAULT, startHeartbeat } from './heartbeat.js';
 import { callHook } from './hooks.js';
+import type { ClientState, ConnectOptions } from './options.js';
 import type { Peer, PeerHandler } from './peer.js';
 import { RECONNECT_DEFAULT, isUnexpected, waitMs } from './reconnect.js';
 import type { ReconnectPolicy } from './reconnect.js';
@@ -19,49 +22,6 @@ import type { AnyFunction } from './values.js';
 
 /** Calls that wait for a connection. Past it a caller that never looks back would fill the memory: `Busy`. */
 export const CALLS_WAITING_MAX = 10_000;
-
-/** How long a connection may be idle before a ping is sent, and then how long the answer may take. */
-const HEARTBEAT_MS_DEFAULT = 30_000;
-
-/** What the server asks before a binding runs whose effects need approval. */
-export interface ApprovalRequest {
-  binding: string;
-  input: unknown;
-  effects: string[];
-  evalId?: number | string;
-}
-
-export type Approval = boolean | { allow: boolean; reason?: string };
-
-export interface ConnectOptions {
-  /** Functions that scripts may call, by their (dotted) names. */
-  bindings?: BindingTable;
-  /** The bearer token, if the server wants one. */
-  token?: string;
-  /** A session to come back to, as `client.session` gave it. */
-  session?: Ticket;
-  /** Gets console lines as they are printed. */
-  onConsole?: (line: ConsoleLine & { evalId?: number | string }) => void;
-  /** Decides over calls that need approval, within 10 minutes by default; without it they are refused. */
-  approve?: (request: ApprovalRequest, context: CallContext) => Approval | Promise<Approval>;
-  /** `false` ends the client with its connection. */
-  reconnect?: Partial<ReconnectPolicy> | false;
-  /** The connection came back; `resumed: false` means that the session and its state are gone. */
-  onReconnect?: (event: { resumed: boolean }) => void;
-  onState?: (state: ClientState) => void;
-  /** Sees every frame, for a view of the wire. */
-  onFrame?: (direction: 'in' | 'out', text: string) => void;
-  /** Needed where WebSocket is not a global. */
-  WebSocket?: SocketConstructor;
-  heartbeatMs?: number;
-}
-
-export interface CloseOptions {
-  /** Leaves the session on the server, for `ttlMs`, to be resumed with `client.session`. */
-  keepSession?: boolean;
-}
-
-export type ClientState = 'connected' | 'reconnecting' | 'closed';
 
 /** Connects, performs the handshake, and returns a client for the session. `B` is the type that `scomp-types` generates. */
 export async function connect<B = UntypedBindings>(url: string, options: ConnectOptions = {}): Promise<Client<B>> {
@@ -76,7 +36,7 @@ interface Waiting {
   reject(error: Error): void;
 }
 
-export class Client<B = UntypedBindings> {
+export class Client<B = UntypedBindings> extends Controls implements AsyncDisposable {
   /** The server's bindings as functions. */
   readonly bindings: B;
   /** Settles when the client is closed for good. */
@@ -91,6 +51,8 @@ export class Client<B = UntypedBindings> {
   private readonly closing = new AbortController();
   private readonly handlers = new Map<string, PeerHandler>();
   private keepsSession = false;
+  /** The session was lost while no eval waited, and there is no hook: the next eval says so. */
+  private reportsLoss = false;
   private finish!: (ended: Ended) => void;
 
   /** Use `connect`. */
@@ -99,6 +61,7 @@ export class Client<B = UntypedBindings> {
     private readonly options: ConnectOptions,
     Socket: SocketConstructor,
   ) {
+    super();
     const { token, onFrame, reconnect } = options;
     const table = { ...options.bindings, ...this.reservedBindings() };
     for (const [name, binding] of Object.entries(table)) {
@@ -128,6 +91,10 @@ export class Client<B = UntypedBindings> {
   /** Runs code and returns its value with its console output and, if requested, its statistics. */
   async run<T = unknown>(code: string, options: EvalOptions = {}): Promise<EvalOutput<T>> {
     if (this.isClosing) throw this.closedError();
+    if (this.reportsLoss) {
+      this.reportsLoss = false;
+      throw new SessionLostError();
+    }
     return (await this.evals.run(code, options)) as EvalOutput<T>;
   }
 
@@ -166,14 +133,30 @@ export class Client<B = UntypedBindings> {
    * Ends the session and the connection; what still waits fails with `Closed`. Without a connection the session stays
    * on the server until its time is over.
    */
-  async close({ keepSession = false }: CloseOptions = {}): Promise<void> {
+  async close(): Promise<void> {
+    await this.leave(false);
+  }
+
+  /** Leaves the session on the server for `ttlMs`; `connect(url, { session })` with what it returns resumes it. */
+  async detach(): Promise<Ticket & { ttlMs: number }> {
+    const { session } = this;
+    await this.leave(true);
+    return session;
+  }
+
+  /** `await using client = await connect(url)` closes it at the end of the block. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  private async leave(keepsSession: boolean): Promise<void> {
     if (!this.isClosing) {
-      this.keepsSession = keepSession;
+      this.keepsSession = keepsSession;
       this.closing.abort();
       if (this.connection === undefined) this.end({ code: 1000, reason: 'closed' });
       else {
         this.failWaiting(this.closedError());
-        this.connection.close(!keepSession);
+        this.connection.close(!keepsSession);
       }
     }
     await this.closed;
@@ -184,9 +167,9 @@ export class Client<B = UntypedBindings> {
   }
 
   private reservedBindings(): BindingTable {
-    const { onConsole, approve } = this.options;
+    const { streamConsole = true, approve } = this.options;
     const table: BindingTable = {};
-    if (onConsole !== undefined) table['console.write'] = (line) => (onConsole(line), null);
+    if (streamConsole) table['console.write'] = { input: CONSOLE_INPUT, handler: (input) => this.onConsole(input) };
     if (approve !== undefined) {
       table['approve'] = async (request, context) => {
         const approval = await approve(request, context);
@@ -196,6 +179,14 @@ export class Client<B = UntypedBindings> {
     return table;
   }
 
+  private onConsole(input: unknown): null {
+    for (const line of readLines(input)) {
+      callHook(this.options.onConsole, line);
+      this.evals.onConsole(line);
+    }
+    return null;
+  }
+
   private attach(connection: Connection, welcome: Welcome): void {
     this.connection = connection;
     this.welcome = welcome;
@@ -203,7 +194,7 @@ export class Client<B = UntypedBindings> {
     this.evals.attach(connection.peer);
     for (const { resolve } of this.waiting) resolve(connection.peer);
     this.waiting.clear();
-    const stopHeartbeat = this.beat(connection);
+    const stopHeartbeat = startHeartbeat(connection, this.options.heartbeatMs ?? HEARTBEAT_MS_DEFAULT);
     void connection.ended.then((ended) => {
       stopHeartbeat();
       void this.onEnded(ended);
@@ -216,15 +207,19 @@ export class Client<B = UntypedBindings> {
     this.evals.detach(this.lostError(ended));
     this.become('reconnecting');
     const opened = await this.dialAgain(this.policy);
-    if (opened === undefined) return this.end(ended);
+    if (!Array.isArray(opened)) return this.end(ended, opened);
     const [connection, welcome] = opened;
-    if (!welcome.resumed) this.evals.failAll(new SessionLostError());
+    if (!welcome.resumed) {
+      const failed = this.evals.failAll(new SessionLostError());
+      // Without a hook the program would never learn of it.
+      this.reportsLoss = failed === 0 && this.options.onReconnect === undefined;
+    }
     this.attach(connection, welcome);
     callHook(this.options.onReconnect, { resumed: welcome.resumed });
   }
 
-  /** Dials until it works, the attempts are used up, or the client is closed. */
-  private async dialAgain(policy: ReconnectPolicy): Promise<[Connection, Welcome] | undefined> {
+  /** Dials until it works, the attempts are used up, the token is refused, or the client is closed. */
+  private async dialAgain(policy: ReconnectPolicy): Promise<[Connection, Welcome] | ConnectionError | undefined> {
     for (let attempt = 0; attempt < policy.attempts; attempt += 1) {
       await sleep(waitMs(policy, attempt), this.closing.signal);
       if (this.closing.signal.aborted) return undefined;
@@ -232,22 +227,19 @@ export class Client<B = UntypedBindings> {
         const opened = await Connection.open(this.dial, this.welcome?.ticket, true);
         if (!this.closing.signal.aborted) return opened;
         opened[0].close(!this.keepsSession);
-      } catch {
-        // The next attempt may fare better; when none does, the first reason is what the caller hears.
+      } catch (error) {
+        if (error instanceof ConnectionError && error.kind === 'Unauthorized') return error;
+        // The next attempt may succeed; when none does, the caller gets the first reason.
       }
     }
     return undefined;
   }
 
-  private end(ended: Ended): void {
+  private end(ended: Ended, why?: ConnectionError): void {
     if (this.state === 'closed') return;
     this.become('closed');
-    const error = new ConnectionError(
-      'Closed',
-      `the connection is closed (${ended.code}) ${ended.reason}`.trim(),
-      ended.code,
-    );
-    this.failWaiting(error);
+    const message = `the connection is closed (${ended.code}) ${ended.reason}`.trim();
+    this.failWaiting(why ?? new ConnectionError('Closed', message, ended.code));
     this.finish(ended);
   }
 
@@ -264,23 +256,6 @@ export class Client<B = UntypedBindings> {
       throw new ScompError('Busy', `${CALLS_WAITING_MAX} calls wait for the connection`);
     }
     return new Promise((resolve, reject) => this.waiting.add({ resolve, reject }));
-  }
-
-  /** A peer that vanished leaves a socket that looks alive: pings it, and abandons it if no answer comes. */
-  private beat(connection: Connection): () => void {
-    const everyMs = this.options.heartbeatMs ?? HEARTBEAT_MS_DEFAULT;
-    let pinged = false;
-    const timer = setInterval(() => {
-      if (connection.heard) pinged = false;
-      else if (pinged) return connection.abandon(1006, 'ping timed out');
-      else {
-        pinged = true;
-        connection.peer.control('session.info', {}).catch(() => undefined);
-      }
-      connection.heard = false;
-    }, everyMs);
-    (timer as { unref?: () => void }).unref?.();
-    return () => clearInterval(timer);
   }
 
   private become(state: ClientState): void {

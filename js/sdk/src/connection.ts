@@ -5,7 +5,7 @@ import { callHook } from './hooks.js';
 import { Peer } from './peer.js';
 import type { PeerHandler } from './peer.js';
 import { isRecord } from './rpc.js';
-import { subprotocols } from './socket.js';
+import { isUnauthorized, subprotocols } from './socket.js';
 import type { SocketConstructor, SocketLike } from './socket.js';
 
 /** How long upgrade and handshake may take together: longer than any network needs, short enough for a person to wait. */
@@ -65,6 +65,7 @@ export class Connection {
   heard = true;
   /** Whether it ended; `ended` may not have been handled yet. */
   isOver = false;
+  private isOpen = false;
   private endNow!: (ended: Ended) => void;
 
   private constructor(dial: Dial) {
@@ -78,7 +79,10 @@ export class Connection {
     this.ended = new Promise((resolve) => (this.endNow = resolve));
     this.opened = new Promise((resolve, reject) => {
       let trouble = '';
-      socket.onopen = () => resolve();
+      socket.onopen = () => {
+        this.isOpen = true;
+        resolve();
+      };
       socket.onmessage = ({ data }: { data: unknown }) => {
         // What arrives after the connection was abandoned is dropped: the next connection serves the session.
         if (typeof data !== 'string' || this.isOver) return;
@@ -89,7 +93,7 @@ export class Connection {
       socket.onerror = ({ message }: { message?: string }) => (trouble = message ?? '');
       socket.onclose = ({ code, reason }: { code: number; reason: string }) => {
         const why = reason !== '' ? reason : trouble;
-        reject(new ConnectionError('Closed', `cannot connect to ${dial.url}${why === '' ? '' : `: ${why}`}`, code));
+        if (!this.isOpen) void refusal(dial, why, code).then(reject);
         this.finish({ code, reason: why });
       };
     });
@@ -147,6 +151,15 @@ export class Connection {
     this.peer.end(new ConnectionError('ConnectionLost', `the connection ended (${ended.code})${why}`, ended.code));
     this.endNow(ended);
   }
+}
+
+/** Why a connection could not be opened. */
+async function refusal({ url, token }: Dial, why: string, code: number): Promise<ConnectionError> {
+  if (await isUnauthorized(url, token, why)) {
+    const wanted = token === undefined ? 'wants a token' : 'does not accept the token';
+    return new ConnectionError('Unauthorized', `cannot connect to ${url}: the server ${wanted}`, code);
+  }
+  return new ConnectionError('Closed', `cannot connect to ${url}${why === '' ? '' : `: ${why}`}`, code);
 }
 
 function readWelcome(result: unknown): Welcome {

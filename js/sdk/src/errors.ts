@@ -1,4 +1,6 @@
-// What goes wrong, by a stable name: `kind`. The message is for people.
+// What goes wrong, by a stable name: `kind`. The message is for people, `report()` for models.
+
+import { reportOf } from './report.js';
 
 /** Kinds that the server answers with; handlers may bring their own. */
 export type ServerKind =
@@ -29,6 +31,8 @@ export type ServerKind =
   | 'Unserializable'
   | 'QueueFull'
   | 'SessionClosed'
+  | 'UnknownCheckpoint'
+  | 'ImagesUnavailable'
   | 'Busy'
   | 'TooManyRefs'
   | 'TooManyCalls'
@@ -39,6 +43,8 @@ export type ServerKind =
 export type LocalKind =
   /** The connection ended for good, or could not be opened. */
   | 'Closed'
+  /** The server does not accept the token, or wants one. */
+  | 'Unauthorized'
   /** The connection broke while a call was under way; whether it ran is unknown. */
   | 'ConnectionLost'
   /** The session, with all its state, is gone: it expired, or the server restarted. */
@@ -79,6 +85,17 @@ export class ScompError extends Error {
   ) {
     super(message);
   }
+
+  /** What a model or a person needs for the repair: message, place, suggestions, cause. At most 8,000 characters. */
+  report(): string {
+    return reportOf(this.message, this.data);
+  }
+
+  /** Milliseconds after which a refused request may be sent again. */
+  get retryAfterMs(): number | undefined {
+    const after = member(this.data, 'retryAfterMs');
+    return typeof after === 'number' ? after : undefined;
+  }
 }
 
 /** The server answered with an error. */
@@ -118,7 +135,7 @@ export class RemoteError extends ScompError {
 export class ConnectionError extends ScompError {
   override readonly name: string = 'ConnectionError';
   constructor(
-    kind: 'Closed' | 'ConnectionLost',
+    kind: 'Closed' | 'ConnectionLost' | 'Unauthorized',
     message: string,
     readonly closeCode: number,
   ) {

@@ -3,8 +3,10 @@
 // Each has a key, so that the server runs it once however often it is sent. An eval stays here until it is answered;
 // after a break those that were sent are sent again, first and in their order.
 
-import { ConnectionError, ScompError } from './errors.js';
+import type { OnConsole, StreamedLine } from './console.js';
+import { ConnectionError, RemoteError, ScompError } from './errors.js';
 import type { ConsoleLine } from './errors.js';
+import { callHook } from './hooks.js';
 import type { Peer } from './peer.js';
 import { isRecord } from './rpc.js';
 
@@ -30,6 +32,8 @@ export interface EvalOptions {
   fresh?: boolean;
   /** Asks for `stats`. */
   stats?: boolean;
+  /** Gets the console lines of this eval as they are printed, all of them and in order. */
+  onConsole?: OnConsole;
 }
 
 export interface EvalStats {
@@ -59,10 +63,37 @@ interface Entry {
   isAborted: boolean;
   /** Stops listening to the caller's signal. */
   forget: () => void;
+  /** The lines of this eval, if its caller listens. */
+  lines: EvalLines | undefined;
 }
+
+/** Lines of one eval: streamed while its connection holds, and what that missed from the answer. */
+class EvalLines {
+  private readonly delivered: string[] = [];
+
+  constructor(private readonly hook: OnConsole) {}
+
+  deliver(line: StreamedLine): void {
+    this.delivered.push(identityOf(line));
+    callHook(this.hook, line);
+  }
+
+  /** The answer has every line; those that were delivered are a part of them, in the same order. */
+  deliverMissed(lines: ConsoleLine[]): void {
+    let next = 0;
+    for (const line of lines) {
+      if (next < this.delivered.length && this.delivered[next] === identityOf(line)) next += 1;
+      else callHook(this.hook, line);
+    }
+  }
+}
+
+const identityOf = ({ level, text, atMs }: ConsoleLine): string => `${level} ${atMs} ${text}`;
 
 export class Evals {
   private readonly entries = new Set<Entry>();
+  /** Those that listen to their console, by their ids on the current connection. */
+  private readonly listening = new Map<number, Entry>();
   private peer: Peer | undefined;
   private inFlight = 0;
 
@@ -70,7 +101,7 @@ export class Evals {
   constructor(private readonly keyOf: (() => string) | undefined) {}
 
   run(code: string, options: EvalOptions): Promise<EvalOutput> {
-    const { signal, key, ...rest } = options;
+    const { signal, key, onConsole, ...rest } = options;
     if (signal?.aborted) return Promise.reject(signal.reason);
     if (this.entries.size >= EVALS_WAITING_MAX) {
       return Promise.reject(new ScompError('QueueFull', `${EVALS_WAITING_MAX} evals wait here already`));
@@ -85,6 +116,7 @@ export class Evals {
         wasSent: false,
         isAborted: false,
         forget: () => undefined,
+        lines: onConsole === undefined ? undefined : new EvalLines(onConsole),
       };
       this.entries.add(entry);
       if (signal !== undefined) this.abortWith(entry, signal);
@@ -96,6 +128,7 @@ export class Evals {
   attach(peer: Peer): void {
     this.peer = peer;
     this.inFlight = 0;
+    this.listening.clear();
     for (const entry of this.entries) entry.id = undefined;
     this.pump();
   }
@@ -108,15 +141,23 @@ export class Evals {
     }
   }
 
-  /** Rejects all evals: no answer will come any more. */
-  failAll(reason: Error): void {
+  /** Rejects all evals: no answer will come any more. Returns how many there were. */
+  failAll(reason: Error): number {
     this.peer = undefined;
+    const failed = this.entries.size;
     for (const entry of this.entries) this.settle(entry, () => entry.reject(reason));
+    return failed;
+  }
+
+  /** Passes a line on to the eval that printed it, if that listens. */
+  onConsole(line: StreamedLine): void {
+    if (typeof line.evalId === 'number') this.listening.get(line.evalId)?.lines?.deliver(line);
   }
 
   private abortWith(entry: Entry, signal: AbortSignal): void {
     const onAbort = () => {
       entry.reject(signal.reason);
+      entry.lines = undefined;
       if (!entry.wasSent) return void this.entries.delete(entry);
       entry.isAborted = true;
       this.cancel(entry);
@@ -145,11 +186,21 @@ export class Evals {
     entry.id = id;
     entry.wasSent = true;
     this.inFlight += 1;
+    if (entry.lines !== undefined) this.listening.set(id, entry);
     answer.then(
-      (result) => this.onAnswer(entry, peer, () => entry.resolve(readOutput(result, peer))),
+      (result) =>
+        this.onAnswer(entry, peer, () => {
+          const output = readOutput(result, peer);
+          entry.lines?.deliverMissed(output.console);
+          entry.resolve(output);
+        }),
       (error: unknown) => {
         // The end of a connection fails everything on it; what becomes of an eval is decided by attach and detach.
-        if (!(error instanceof ConnectionError)) this.onAnswer(entry, peer, () => entry.reject(error));
+        if (error instanceof ConnectionError) return;
+        this.onAnswer(entry, peer, () => {
+          if (error instanceof RemoteError) entry.lines?.deliverMissed(error.console);
+          entry.reject(error);
+        });
       },
     );
     // Aborted while there was no connection: it may be running, and only an eval of this connection can be cancelled.
@@ -165,6 +216,7 @@ export class Evals {
 
   private settle(entry: Entry, complete: () => void): void {
     this.entries.delete(entry);
+    if (entry.id !== undefined) this.listening.delete(entry.id);
     entry.forget();
     try {
       complete();

@@ -42,3 +42,22 @@ export function subprotocols(token: string | undefined): string[] {
   const base64 = btoa(String.fromCharCode(...new TextEncoder().encode(token)));
   return [SUBPROTOCOL, `bearer.${base64.replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')}`];
 }
+
+/** How long the server may take to say why it refused: it has just answered. */
+const REFUSAL_MS_MAX = 2_000;
+
+/**
+ * Whether the upgrade was refused for want of a token. Only the `ws` package tells the status of the answer; elsewhere the
+ * same page is requested over HTTP. Where a browser does not allow that, the answer is `false`.
+ */
+export async function isUnauthorized(url: string, token: string | undefined, why: string): Promise<boolean> {
+  if (/\b401\b/.test(why)) return true;
+  try {
+    const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
+    const signal = AbortSignal.timeout(REFUSAL_MS_MAX);
+    const { status } = await fetch(url.replace(/^ws/, 'http'), { headers, signal, redirect: 'manual' });
+    return status === 401;
+  } catch {
+    return false;
+  }
+}

@@ -248,9 +248,9 @@ test('close ends the session, unless it is to be kept', () =>
     assert.equal(await sessionsOf(server), 2);
     await first.close();
     assert.equal(await sessionsOf(server), 1);
-    await kept.close({ keepSession: true });
+    const session = await kept.detach();
     assert.equal(await sessionsOf(server), 1);
-    const again = await connect(server.url, { session: kept.session });
+    const again = await connect(server.url, { session });
     assert.equal(await again.eval('kept'), 2);
     await again.close();
     assert.equal(await sessionsOf(server), 0);

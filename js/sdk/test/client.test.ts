@@ -4,8 +4,10 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, before, test } from 'node:test';
 
-import { RemoteError, connect } from '../src/index.js';
-import type { Client, ConnectOptions, ConsoleLine } from '../src/index.js';
+import { WebSocket } from 'ws';
+
+import { RemoteError, ScompError, connect } from '../src/index.js';
+import type { Client, ConnectOptions, ConsoleLine, SocketConstructor } from '../src/index.js';
 import { TestServer } from './support/server.js';
 
 let server: TestServer;
@@ -182,12 +184,82 @@ test('console lines come as they are printed', async () => {
   );
 });
 
+test('an eval gets its own console lines, as they are printed', async () => {
+  let printed = () => {};
+  const early = new Promise<void>((resolve) => (printed = resolve));
+  const mine: string[] = [];
+  const all: string[] = [];
+  await using({ onConsole: ({ text }) => all.push(text) }, async (client) => {
+    const onConsole = ({ text }: ConsoleLine) => {
+      mine.push(text);
+      printed();
+    };
+    const others = client.eval("console.log('other')");
+    const running = client.run("console.log('a'); await forever().catch(() => 0); 1", { onConsole, timeoutMs: 60_000 });
+    running.catch(() => undefined);
+    await early;
+    assert.deepEqual([mine, all], [['a'], ['other', 'a']]);
+    await others;
+    await client.cancel();
+    await assert.rejects(running, { kind: 'Cancelled' });
+    assert.deepEqual(mine, ['a']);
+  });
+});
+
+test('without streaming the lines of an eval come with its outcome, once', async () => {
+  const mine: string[] = [];
+  const onConsole = ({ text }: ConsoleLine) => mine.push(text);
+  await using({ streamConsole: false }, async (client) => {
+    await client.eval("console.log('a'); console.log('a')", { onConsole });
+    await assert.rejects(client.eval("console.log('b'); throw 1", { onConsole }));
+    assert.deepEqual(mine, ['a', 'a', 'b']);
+  });
+});
+
+test('the controls of the session are methods', () =>
+  using({ bindings: { notify: () => 1 } }, async (client) => {
+    assert.match(await client.types(), /getOrder[^]*notify/);
+    assert.equal((await client.search('order'))[0]?.name, 'getOrder');
+    await client.eval('globalThis.x = 1');
+    const running = client.eval('await forever()').catch((error: ScompError) => error.kind);
+    assert.equal((await client.cancel()).length, 1);
+    assert.equal(await running, 'Cancelled');
+    assert.equal((await client.info()).running, false);
+    await client.reset();
+    assert.equal(await client.eval('typeof x'), 'undefined');
+  }));
+
+test('a report has the message, the place and the suggestions; that of the server goes first', async () => {
+  await using({}, async (client) => {
+    const error = await client.eval('1;\n  getOrdr()', { name: 'job.js' }).catch((error: ScompError) => error);
+    assert.ok(error instanceof ScompError);
+    assert.match(error.report(), /getOrdr is not defined[^]*job\.js:2:3[^]*getOrder/);
+  });
+  const cause = { message: 'inner', data: { errors: [{ path: '/id', message: 'expected string' }] } };
+  const composed = new ScompError('EvalError', 'outer', -32000, { stack: '  at a.js:1:1', suggestions: ['b'], cause });
+  assert.equal(composed.report(), 'outer\n  at a.js:1:1\ndid you mean b?\ncaused by: inner\n  /id: expected string');
+  assert.equal(new ScompError('EvalError', 'm', -32000, { report: 'theirs' }).report(), 'theirs');
+  assert.equal(new ScompError('EvalError', 'm', -32000, { report: 'x'.repeat(8001) }).report().length, 8000);
+  const endless: { message: string; data: Record<string, unknown> } = { message: 'again', data: {} };
+  endless.data['cause'] = endless;
+  assert.equal(new ScompError('EvalError', 'm', -32000, { cause: endless }).report().split('\n').length, 9);
+});
+
+test('await using closes the client', async () => {
+  let left: Client | undefined;
+  {
+    await using client = await connect(server.url);
+    left = client;
+    assert.equal(await client.eval('1'), 1);
+  }
+  assert.equal(left.connectionState, 'closed');
+});
+
 test('a session is left and come back to with its ticket', async () => {
   const leave = (options: ConnectOptions, code: string) =>
     using(options, async (client) => {
       assert.equal(await client.eval(code), 5);
-      await client.close({ keepSession: true });
-      return client.session;
+      return client.detach();
     });
   const ticket = await leave({}, 'globalThis.kept = 5');
   const renewed = await leave({ session: ticket }, 'kept');
@@ -215,8 +287,20 @@ test('with tokens, the right one comes in and its approvals are asked', async ()
   const settings = `[[auth.tokens]]\nprincipal = "ci"\nsha256 = "${sha256}"\npolicy = { approve = ["read"] }\n`;
   const guarded = await TestServer.start({ settings });
   try {
-    await assert.rejects(connect(guarded.url), { kind: 'Closed', message: /401/ });
-    await assert.rejects(connect(guarded.url, { token: 'wrong' }), { kind: 'Closed' });
+    await assert.rejects(connect(guarded.url), { kind: 'Unauthorized', message: /wants a token/ });
+    await assert.rejects(connect(guarded.url, { token: 'wrong' }), {
+      kind: 'Unauthorized',
+      message: /does not accept/,
+    });
+    // Other sockets do not tell the status of the answer.
+    class Silent extends WebSocket {
+      override emit(event: string, ...args: unknown[]): boolean {
+        return super.emit(event, ...(event === 'error' ? [new Error('')] : args));
+      }
+    }
+    await assert.rejects(connect(guarded.url, { token: 'wrong', WebSocket: Silent as unknown as SocketConstructor }), {
+      kind: 'Unauthorized',
+    });
     const asked: string[] = [];
     const approve: ConnectOptions['approve'] = ({ binding, input }) => {
       asked.push(binding);

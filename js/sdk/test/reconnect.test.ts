@@ -1,6 +1,7 @@
 // Connections that are cut, swallowed, refused, and a server that dies: every eval runs once or says that it did not.
 
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { after, before, test } from 'node:test';
 
 import { CALLS_WAITING_MAX } from '../src/client.js';
@@ -200,6 +201,65 @@ test('a server that died takes the session along, and says so', async () => {
     assert.equal(await client.eval('typeof x'), 'undefined');
   } finally {
     await client.close();
+    await next.kill();
+  }
+});
+
+test('without onReconnect the first eval after a lost session says so, once', async () => {
+  const mortal = await TestServer.start();
+  const { report, happened } = reported();
+  let connections = 0;
+  const onState = (state: ClientState) => {
+    if (state === 'connected') connections += 1;
+    if (connections === 2) report();
+  };
+  const client = await connect(mortal.url, { reconnect: QUICK, onState });
+  await client.eval('globalThis.x = 1');
+  await mortal.kill();
+  const next = await TestServer.start({ listen: mortal.address });
+  try {
+    await happened;
+    await assert.rejects(client.eval('x'), { kind: 'SessionLost' });
+    assert.equal(await client.eval('typeof x'), 'undefined');
+  } finally {
+    await client.close();
+    await next.kill();
+  }
+});
+
+test('lines that a broken connection missed come with the outcome', async () => {
+  const mine: string[] = [];
+  const { report, happened } = reported();
+  await behindCutPoint(
+    async (client, point) => {
+      const onConsole = ({ text }: { text: string }) => {
+        mine.push(text);
+        if (text === 'before') report();
+      };
+      const code = `console.log('before'); ${slow(100, "console.log('between'); await ask(); console.log('after')")}`;
+      const running = client.eval(`${code}; 1`, { onConsole });
+      await happened;
+      point.refuse();
+      setTimeout(() => point.accept(), 200);
+      assert.equal(await running.catch((error: { kind: string }) => error.kind), 'EvalError');
+      assert.deepEqual(mine, ['before', 'between']);
+    },
+    { bindings: { ask: () => 1 } },
+  );
+});
+
+test('a token that is refused on reconnect ends the client', async () => {
+  const tokens = (token: string) =>
+    `[[auth.tokens]]\nprincipal = "ci"\nsha256 = "${createHash('sha256').update(token).digest('hex')}"\n`;
+  const mortal = await TestServer.start({ settings: tokens('old') });
+  const client = await connect(mortal.url, { reconnect: QUICK, token: 'old' });
+  await client.eval('1');
+  await mortal.kill();
+  const next = await TestServer.start({ listen: mortal.address, settings: tokens('new') });
+  try {
+    await assert.rejects(client.eval('1'), { kind: 'Unauthorized' });
+    assert.equal(client.connectionState, 'closed');
+  } finally {
     await next.kill();
   }
 });
