@@ -15,6 +15,7 @@ Examples:
   scomp-serve repl                              evaluate line by line
   scomp-serve check --bindings ./bindings       what is offered, and what is wrong
   scomp-serve types --bindings ./bindings       TypeScript declarations of all bindings
+  scomp-serve mcp --bindings ./bindings         code mode for an MCP client, over stdin and stdout
 
 Settings come from flags, then SCOMP_* variables, then the file of --config, then defaults:
   SCOMP_LISTEN, SCOMP_BINDINGS, SCOMP_SHARDS, SCOMP_DRAIN_MS, SCOMP_LIMITS_CPU_MS_MAX, …
@@ -42,6 +43,9 @@ pub(super) enum Command {
     Check(CheckArgs),
     /// Print TypeScript declarations of all bindings
     Types(TypesArgs),
+    /// Serve an MCP client over stdin and stdout
+    #[cfg(feature = "mcp")]
+    Mcp(McpArgs),
 }
 
 #[derive(Debug, Args)]
@@ -125,6 +129,16 @@ pub(super) struct CheckArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct TypesArgs {
+    #[command(flatten)]
+    pub(super) settings: SettingsArgs,
+}
+
+#[cfg(feature = "mcp")]
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The client is to start it, with `scomp-serve mcp --bindings DIR` as its command. Over HTTP: /mcp of the server."
+)]
+pub(super) struct McpArgs {
     #[command(flatten)]
     pub(super) settings: SettingsArgs,
 }

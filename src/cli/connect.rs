@@ -27,6 +27,10 @@ pub(super) fn build_server(settings: &Settings, loaded: Loaded) -> Result<Server
         .limits(settings.limits.clone())
         .sessions(settings.sessions.clone())
         .shards(settings.shards);
+    #[cfg(feature = "mcp")]
+    {
+        builder = builder.mcp(settings.mcp.clone());
+    }
     if let Some(tls) = &settings.tls {
         builder = builder.tls(Tls::load(tls).map_err(|error| wrong(&error))?);
     }

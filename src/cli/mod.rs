@@ -63,6 +63,8 @@ pub(crate) async fn run() -> ExitCode {
         Some(Command::Repl(repl)) => repl::run(&repl).await,
         Some(Command::Check(check)) => check::run(&check).await,
         Some(Command::Types(types)) => types::run(&types).await,
+        #[cfg(feature = "mcp")]
+        Some(Command::Mcp(mcp)) => serve::run_mcp(&mcp).await,
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -61,6 +61,21 @@ pub(super) async fn run(args: &ServeArgs) -> Result<(), Failure> {
     until_stopped(&server, serving, drain_max, &mut signals).await
 }
 
+/// Serves an MCP client over stdin and stdout until a signal comes or the input ends.
+#[cfg(feature = "mcp")]
+pub(super) async fn run_mcp(args: &super::args::McpArgs) -> Result<(), Failure> {
+    let settings = args.settings.load(Overrides::default())?;
+    log::start(&settings.log)?;
+    let mut signals =
+        Signals::to_stop().map_err(|error| Failure::Run(format!("cannot watch for signals: {error}")))?;
+    let drain_max = Duration::from_millis(settings.drain_ms);
+    stop_guard::start(drain_max)
+        .map_err(|error| Failure::Run(format!("cannot watch for signals: {error}")))?;
+    let (server, services) = build(&settings).await?;
+    server.start(services);
+    until_stopped(&server, server.serve_mcp_stdio(), drain_max, &mut signals).await
+}
+
 /// The server, and the scripts that are to run on it.
 async fn build(settings: &Settings) -> Result<(Server, Vec<PathBuf>), Failure> {
     let mut loaded = bindings::load(settings)

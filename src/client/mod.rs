@@ -233,6 +233,11 @@ impl Client {
         }
     }
 
+    /// Whether the connection has ended for good.
+    pub fn is_closed(&self) -> bool {
+        self.0.closed_rx.borrow().is_some()
+    }
+
     fn connected(&self) -> Arc<Connected> {
         Arc::clone(&self.0.connected_rx.borrow())
     }

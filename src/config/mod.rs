@@ -62,6 +62,9 @@ pub struct Settings {
     pub audit: AuditSettings,
     /// The server as a whole.
     pub server: ServerSettings,
+    /// Code mode for MCP clients.
+    #[cfg(feature = "mcp")]
+    pub mcp: crate::server::settings::McpSettings,
 }
 
 /// What is logged, and how.
@@ -144,6 +147,8 @@ impl Default for Settings {
             tls: None,
             audit: AuditSettings::default(),
             server: ServerSettings::default(),
+            #[cfg(feature = "mcp")]
+            mcp: crate::server::settings::McpSettings::default(),
         }
     }
 }
@@ -201,6 +206,8 @@ impl Settings {
         self.sessions.check()?;
         self.server.check()?;
         self.quotas.check("quotas")?;
+        #[cfg(feature = "mcp")]
+        self.mcp.check()?;
         Ok(())
     }
 }

@@ -45,6 +45,8 @@ pub struct ServerBuilder {
     settings: ServerSettings,
     timeouts: Timeouts,
     additions: Additions,
+    #[cfg(feature = "mcp")]
+    mcp: super::settings::McpSettings,
 }
 
 impl Server {
@@ -63,6 +65,8 @@ impl Server {
             audit: Audit::default(),
             settings: ServerSettings::default(),
             additions: Additions::default(),
+            #[cfg(feature = "mcp")]
+            mcp: super::settings::McpSettings::default(),
             timeouts: Timeouts {
                 handshake: Some(Duration::from_secs(30)),
                 ping_after: Some(Duration::from_secs(30)),
@@ -176,6 +180,14 @@ impl ServerBuilder {
         self
     }
 
+    /// Code mode for MCP clients.
+    #[cfg(feature = "mcp")]
+    #[must_use]
+    pub fn mcp(mut self, mcp: super::settings::McpSettings) -> Self {
+        self.mcp = mcp;
+        self
+    }
+
     /// Starts the shards.
     pub fn build(mut self) -> Result<Server, StartError> {
         let functions = std::mem::take(&mut self.functions);
@@ -187,6 +199,8 @@ impl ServerBuilder {
         shards::check_count(self.shard_count)?;
         self.sessions.check()?;
         self.settings.check()?;
+        #[cfg(feature = "mcp")]
+        self.mcp.check()?;
         start::refuse_unknown_names(&self.gate, &self.additions.policies, &self.handlers.catalog())?;
         let stuck_after = self.limits.cpu_max() + STUCK_GRACE;
         let limits = Arc::new(self.limits);
@@ -212,6 +226,8 @@ impl ServerBuilder {
             tasks: TaskTracker::new(),
             services: Services::default(),
             additions: self.additions,
+            #[cfg(feature = "mcp")]
+            mcp: self.mcp,
         });
         Ok(Server { state, shards })
     }

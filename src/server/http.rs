@@ -25,7 +25,10 @@ const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The routes of a server, those of its packages among them.
 pub(crate) fn router(state: Arc<ServerState>) -> Router {
-    mounts::router(&state, None).merge(
+    let router = mounts::router(&state, None);
+    #[cfg(feature = "mcp")]
+    let router = router.merge(super::mcp::router(&state));
+    router.merge(
         console::router()
             .route("/", get(root))
             .route("/scomp", get(scomp))

@@ -11,6 +11,8 @@ mod connection;
 mod console;
 mod gate;
 mod http;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod metrics;
 mod mounts;
 mod nested;
@@ -73,6 +75,8 @@ pub(crate) struct ServerState {
     pub(crate) tasks: TaskTracker,
     pub(crate) services: Services,
     pub(crate) additions: Additions,
+    #[cfg(feature = "mcp")]
+    pub(crate) mcp: settings::McpSettings,
 }
 
 /// A server. Cheap to clone.

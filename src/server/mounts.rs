@@ -35,7 +35,7 @@ use crate::transport::{MessageSizes, pair};
 pub(super) const HTTP_BODIES_MAX: usize = 32;
 
 /// How long such a request may take, so that slow ones do not keep all others out. Past it: 408.
-const BODY_TIME_MAX: Duration = Duration::from_secs(60);
+pub(super) const BODY_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// The path of scomp itself on the server's own port.
 const ROOT: &str = "/";
@@ -87,7 +87,7 @@ impl Server {
         self.accept(listener, router(&self.state, Some(listen))).await
     }
 
-    fn host(&self) -> Host {
+    pub(super) fn host(&self) -> Host {
         let (state, shards) = (Arc::downgrade(&self.state), Arc::downgrade(&self.shards));
         let connect = move |principal: Option<_>| match (Weak::upgrade(&state), Weak::upgrade(&shards)) {
             (Some(state), Some(shards)) => {

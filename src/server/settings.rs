@@ -1,7 +1,7 @@
 //! What an operator may set about the server's edge, as it stands in the configuration file.
 //!
 //! One place, so that the program embeds these tables as they are: `[auth]`, `[origins]`, `[quotas]`, `[tls]`,
-//! `[audit]`, `[server]`. Secrets are never kept here: of a token only its hash.
+//! `[audit]`, `[server]`, `[mcp]`. Secrets are never kept here: of a token only its hash.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::binding::{Policy, Roles};
 use crate::limits::{SettingCheck, SettingsError, machine};
+#[cfg(feature = "mcp")]
+pub use crate::mcp::server::McpSettings;
 use crate::observe::audit::Audit;
 use crate::quota::Quotas;
 pub use crate::sessions::SessionSettings;
