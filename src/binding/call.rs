@@ -52,6 +52,14 @@ impl HostFunctions {
         drop(removed);
     }
 
+    /// A table of its own with those that `is_kept` accepts, for the fork of a session. Numbers go on from here.
+    pub(crate) fn fork(&self, is_kept: impl Fn(u64) -> bool) -> Self {
+        let mut functions = self.0.lock().clone();
+        let dropped: Vec<u64> = functions.iter().map(|(number, _)| number).filter(|n| !is_kept(*n)).collect();
+        dropped.into_iter().for_each(|number| drop(functions.remove(number)));
+        Self(Arc::new(Mutex::new(functions)))
+    }
+
     /// The function of that number, if it was [sent](Self::count_sent).
     pub(crate) fn get_sent(&self, number: u64) -> Option<NativeFunction> {
         self.0.lock().get_sent(number).cloned()

@@ -54,6 +54,8 @@ pub enum Event {
     SessionOpened { principal: String, session: String },
     /// A session was resumed.
     SessionResumed { principal: String, session: String },
+    /// A session was forked; `fork` is the new one, which began with a record of its own.
+    SessionForked { principal: String, session: String, fork: String },
     /// A session is over.
     SessionClosed { principal: String, session: String },
     /// A message went through a gateway, or did not.

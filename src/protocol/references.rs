@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// `I` tells whether two functions are the same; it is `()` where a function gets its id before it is sent
 /// ([`add`](Self::add)), and the id alone tells.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(bound(deserialize = "P: Deserialize<'de>, I: Deserialize<'de> + Ord + Clone"))]
 #[serde(from = "StoredExports<P, I>")]
 pub(crate) struct Exports<P, I = ()> {
@@ -25,7 +25,7 @@ pub(crate) struct Exports<P, I = ()> {
     ids: BTreeMap<I, u64>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Export<P, I> {
     payload: P,
     identity: Option<I>,
@@ -154,14 +154,14 @@ impl<P, I: Ord + Clone> Exports<P, I> {
 }
 
 /// Functions that this side received, by the name that their sender gave them.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(bound(deserialize = "K: Deserialize<'de> + Ord, P: Deserialize<'de>"))]
 pub(crate) struct Imports<K: Ord, P = ()> {
     functions_max: usize,
     entries: BTreeMap<K, Import<P>>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Import<P> {
     payload: P,
     received: u64,

@@ -93,6 +93,8 @@ kinds! {
     SessionLost => code::EVAL,
     /// No checkpoint of that number.
     UnknownCheckpoint => code::EVAL,
+    /// A call that was in flight when the session was forked: its answer goes to the original.
+    Forked => code::EVAL,
     /// The server cannot keep or read images of sessions: its system, its folder or a full disk.
     ImagesUnavailable => code::EVAL,
     /// A quota or a limit of the server; try again later.

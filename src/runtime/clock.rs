@@ -50,6 +50,15 @@ impl Clock {
         seeded.elapsed.set(seeded.elapsed.get() + by);
     }
 
+    /// The clock of a fork: the same time, and random numbers of its own.
+    pub(crate) fn fork(&self) -> Self {
+        let seeded = self.seeded.as_ref().map(|Seeded { random, elapsed }| {
+            random.set(split_mix(random.get()));
+            Seeded { random: Cell::new(!random.get()), elapsed: elapsed.clone() }
+        });
+        Self { epoch: self.epoch, origin_ms: self.origin_ms, seeded }
+    }
+
     /// The time since the session began.
     pub(crate) fn now(&self) -> Time {
         let elapsed = self.seeded.as_ref().map(|seeded| seeded.elapsed.get());

@@ -46,9 +46,9 @@ mod thrown;
 mod total;
 mod value;
 
-pub(crate) use driver::{Driver, DriverParts};
+pub(crate) use driver::{Driver, DriverParts, Fork, SessionStart};
 pub(crate) use heap::release_freed_memory;
 pub(crate) use hibernation::{HibernateWhen, Hibernation, HibernationSettings};
-pub(crate) use port::Port;
+pub(crate) use port::{ForkAdmission, Port};
 pub(crate) use total::Claim;
 pub(crate) use total::MemoryTotal;

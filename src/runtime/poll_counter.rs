@@ -13,14 +13,15 @@
 
 use std::ptr::NonNull;
 use std::rc::Rc;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use rquickjs::{Ctx, qjs};
 
 use super::engine::HeapRuntime;
+use super::heap::presence::Presence;
 use super::heap::{Arena, HeapMemory, HeapUsage};
 use super::meter::{Meter, SLICE};
 use super::total::{MemoryTotal, Share};
@@ -35,7 +36,10 @@ const SLICE_LONG: Duration = SLICE.saturating_mul(10);
 const PROBE_BYTES_MAX: usize = 16 << 20;
 
 /// The counter of one context.
-pub(crate) struct PollCounter(Mutex<Option<Counter>>);
+pub(crate) struct PollCounter {
+    counter: Mutex<Option<Counter>>,
+    presence: Arc<Presence>,
+}
 
 #[derive(Clone, Copy)]
 struct Counter(NonNull<AtomicI32>);
@@ -45,27 +49,32 @@ struct Counter(NonNull<AtomicI32>);
 unsafe impl Send for Counter {}
 
 impl PollCounter {
-    /// The counter of this context, until [`Self::detach`] is called.
-    pub(crate) fn new(ctx: &Ctx<'_>) -> Self {
+    /// No counter: that of a context that is not in memory.
+    pub(crate) fn detached() -> Self {
+        Self { counter: Mutex::new(None), presence: Arc::default() }
+    }
+
+    /// The counter of this context, until [`Self::detach`] is called. It is left alone while the heap is away.
+    pub(crate) fn new(ctx: &Ctx<'_>, presence: &Arc<Presence>) -> Self {
         let counter = offset().and_then(|offset| {
             // SAFETY: the context is at least that large, see `find`, and aligned for its fields.
             let field = unsafe { ctx.as_raw().as_ptr().byte_add(offset) };
             NonNull::new(field.cast()).map(Counter)
         });
-        Self(Mutex::new(counter))
+        Self { counter: Mutex::new(counter), presence: Arc::clone(presence) }
     }
 
     /// Makes QuickJS poll after at most `count` more back-edges and calls.
     pub(crate) fn poll_within(&self, count: i32) {
-        if let Some(Counter(field)) = *self.0.lock() {
-            // SAFETY: the context lives as long as the counter is not detached, and the lock is held.
-            unsafe { field.as_ref() }.store(count, Ordering::Relaxed);
+        if let Some(Counter(field)) = *self.counter.lock() {
+            // SAFETY: the context lives as long as the counter is not detached, and both locks are held.
+            self.presence.with_heap(|| unsafe { field.as_ref() }.store(count, Ordering::Relaxed));
         }
     }
 
     /// Must be called before the context is freed.
     pub(crate) fn detach(&self) {
-        self.0.lock().take();
+        self.counter.lock().take();
     }
 }
 
@@ -158,8 +167,8 @@ mod tests {
     fn lowered_counter_brings_the_next_poll_forward() {
         let runtime = Runtime::new().unwrap();
         let context = Context::full(&runtime).unwrap();
-        let polls = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
-        let counted = std::sync::Arc::clone(&polls);
+        let polls = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let counted = Arc::clone(&polls);
         runtime.set_interrupt_handler(Some(Box::new(move || {
             counted.fetch_add(1, Ordering::Relaxed);
             false
@@ -169,7 +178,7 @@ mod tests {
                 ctx.eval::<(), _>(code).unwrap();
                 polls.swap(0, Ordering::Relaxed)
             };
-            let counter = PollCounter::new(&ctx);
+            let counter = PollCounter::new(&ctx, &Arc::default());
             polls_of("0;");
             assert_eq!(polls_of("for (let i = 0; i < 100; i++);"), 0);
             counter.poll_within(50);

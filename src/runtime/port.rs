@@ -2,8 +2,18 @@
 
 use serde_json::Value;
 
-use crate::rpc::ErrorObject;
+use super::driver::Fork;
+use crate::rpc::{ErrorObject, Kind};
 use crate::session::boundary::{FromSession, HandlerCall, ToSession};
+
+/// A place for a fork, given up when dropped.
+pub(crate) trait ForkAdmission {
+    /// The id that it will have.
+    fn session_id(&self) -> &str;
+
+    /// Starts it on this thread. Answered by [`ToSession::Forked`].
+    fn start(self: Box<Self>, request: u64, fork: Box<Fork>);
+}
 
 /// What a session sends goes here. Nothing in it waits.
 pub(crate) trait Port {
@@ -14,6 +24,12 @@ pub(crate) trait Port {
     /// Takes a call that the running script makes. A host in the same process may answer it inside the turn, if the
     /// handler is ready; otherwise the answer comes as a message.
     fn call(&self, call: HandlerCall) -> Option<Result<Value, ErrorObject>>;
+
+    /// Asks for a place for a fork of the session. The heap of a fork is no message: a host in another process would keep
+    /// both there.
+    fn admit_fork(&self) -> Result<Box<dyn ForkAdmission>, ErrorObject> {
+        Err(ErrorObject::new(Kind::ImagesUnavailable, "this server does not fork sessions"))
+    }
 
     /// Whether the host takes no more calls, because the session is lost to it.
     fn is_closed(&self) -> bool;

@@ -205,7 +205,7 @@ impl ServerBuilder {
         let stuck_after = self.limits.cpu_max() + STUCK_GRACE;
         let limits = Arc::new(self.limits);
         let directory = Directory::new(self.handlers, limits, self.sessions, &self.name, self.audit);
-        let directory = Arc::new(directory.shared_by(self.gate.principals()));
+        let directory = directory.shared_by(self.gate.principals()).into_shared();
         let shards = Shards::start(self.shard_count)?;
         let lost_from = Arc::clone(&directory);
         shards.watch(stuck_after, move |shard| {

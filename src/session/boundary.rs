@@ -71,6 +71,8 @@ pub(crate) enum ToSession {
     },
     /// Answered by [`FromSession::Info`].
     Inspect { request: u64 },
+    /// A fork of the session is there, under the id and token in its value, or could not be made.
+    Forked { request: u64, outcome: Result<Value, ErrorObject> },
     /// The session is to end. Answered by [`FromSession::Ended`].
     End(Closing),
 }

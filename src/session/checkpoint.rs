@@ -4,36 +4,41 @@
 //! session stays as it is: the connection, the outcomes of keyed evals, the numbers of references. What belongs to the heap
 //! goes back with it: functions that were sent since are unknown, calls that were in flight are rejected.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::state::Recovery;
-use super::tables::{Checkpoint, ContextState, Freed, ScriptCall};
-use super::{ChargedTo, Effect, InvokedBy, Session, Settlement, ValueSource};
+use super::tables::{Checkpoint, ContextState, Freed};
+use super::{ChargedTo, Effect, InvokedBy, Session};
 use crate::rpc::{ErrorObject, Kind};
 
 /// A request that came while JavaScript of no eval was on the stack, such as a timer's: it is served when that is over.
 /// There are as many as a client may have requests open.
-#[derive(Debug)]
-pub(super) enum WaitingRequest {
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum WaitingRequest {
     Checkpoint(InvokedBy, Option<String>),
     Rewind(InvokedBy, u64),
+    Fork(InvokedBy, Option<u64>),
 }
 
 impl Session {
     /// Serves the requests that waited for an empty JavaScript stack.
     pub(super) fn serve_waiting_requests(&mut self) {
-        for request in std::mem::take(&mut self.waiting_requests) {
+        for request in std::mem::take(&mut self.state.waiting_requests) {
             match request {
                 WaitingRequest::Checkpoint(by, label) => self.request_checkpoint(by, label),
                 WaitingRequest::Rewind(by, number) => self.request_rewind(by, number),
+                WaitingRequest::Fork(by, checkpoint) => self.request_fork(by, checkpoint),
             }
         }
     }
 
     /// The session ends.
     pub(super) fn refuse_waiting_requests(&mut self) {
-        for request in std::mem::take(&mut self.waiting_requests) {
-            let (WaitingRequest::Checkpoint(by, _) | WaitingRequest::Rewind(by, _)) = request;
+        for request in std::mem::take(&mut self.state.waiting_requests) {
+            let (WaitingRequest::Checkpoint(by, _)
+            | WaitingRequest::Rewind(by, _)
+            | WaitingRequest::Fork(by, _)) = request;
             self.reply(by, Err(ErrorObject::new(Kind::SessionClosed, "the session was closed")));
         }
     }
@@ -41,7 +46,7 @@ impl Session {
     /// The client asks for a checkpoint.
     pub(super) fn request_checkpoint(&mut self, by: InvokedBy, label: Option<String>) {
         if self.state.in_turn == Some(ChargedTo::Background) {
-            return self.waiting_requests.push(WaitingRequest::Checkpoint(by, label));
+            return self.state.waiting_requests.push(WaitingRequest::Checkpoint(by, label));
         }
         if let Err(error) = self.check_at_rest() {
             return self.reply(by, Err(error));
@@ -82,10 +87,9 @@ impl Session {
     /// The client asks to go back to a checkpoint.
     pub(super) fn request_rewind(&mut self, by: InvokedBy, number: u64) {
         if self.state.in_turn == Some(ChargedTo::Background) {
-            return self.waiting_requests.push(WaitingRequest::Rewind(by, number));
+            return self.state.waiting_requests.push(WaitingRequest::Rewind(by, number));
         }
-        let known = self.state.checkpoints.get(number).map(drop).ok_or_else(|| unknown(number));
-        if let Err(error) = known.and_then(|()| self.check_at_rest()) {
+        if let Err(error) = self.check_checkpoint(number).and_then(|()| self.check_at_rest()) {
             return self.reply(by, Err(error));
         }
         self.rewinding = Some((by, number));
@@ -97,7 +101,7 @@ impl Session {
         let Some((by, number)) = self.rewinding.take() else { return };
         let context = self.state.checkpoints.get(number).map(|checkpoint| checkpoint.context.clone());
         let outcome = outcome.and_then(|()| context.ok_or_else(|| unknown(number))).map(|context| {
-            self.adopt(context);
+            self.adopt(context, &|| ErrorObject::new(Kind::Cancelled, "the session was rewound"));
             let dropped = self.state.checkpoints.drop_after(number);
             self.effects.push(Effect::DropCheckpoints(dropped));
             json!({"checkpoint": number})
@@ -105,7 +109,11 @@ impl Session {
         self.reply(by, outcome);
     }
 
-    fn check_at_rest(&self) -> Result<(), ErrorObject> {
+    pub(super) fn check_checkpoint(&self, number: u64) -> Result<(), ErrorObject> {
+        self.state.checkpoints.get(number).map(drop).ok_or_else(|| unknown(number))
+    }
+
+    pub(super) fn check_at_rest(&self) -> Result<(), ErrorObject> {
         let state = &self.state;
         let is_at_rest = state.in_turn.is_none()
             && !state.evals.is_busy()
@@ -114,7 +122,10 @@ impl Session {
         if is_at_rest {
             return Ok(());
         }
-        Err(ErrorObject::new(Kind::Busy, "the session is at work: checkpoints need one that is idle"))
+        Err(ErrorObject::new(
+            Kind::Busy,
+            "the session is at work: checkpoints and forks need one that is idle",
+        ))
     }
 
     fn context_state(&self) -> ContextState {
@@ -130,8 +141,9 @@ impl Session {
         }
     }
 
-    /// Goes on with the heap of a checkpoint. What is held of the present one is gone with it.
-    fn adopt(&mut self, context: ContextState) {
+    /// Goes on with the heap of a checkpoint. What is held of the present one is gone with it, and calls that were in flight
+    /// then are rejected.
+    pub(super) fn adopt(&mut self, context: ContextState, error: &dyn Fn() -> ErrorObject) {
         self.abandon_script_calls();
         self.send_dropped_imports();
         self.drop_turns();
@@ -144,11 +156,8 @@ impl Session {
         self.state.script_calls.clear();
         for (number, call) in context.calls {
             // Its payload went out long ago.
-            let call = ScriptCall { payload_bytes: 0, claimed_bytes: 0, ..call };
-            self.state.script_calls.wait(number, call);
-            let outcome = Err(ErrorObject::new(Kind::Cancelled, "the session was rewound"));
-            let settlement = Settlement { call: number, outcome, source: ValueSource::Handler, charge: 0 };
-            self.settle_soon(ChargedTo::Background, settlement);
+            self.wait_without_payload(number, call);
+            self.reject_call(number, error());
         }
         self.send_held();
         self.introduce_client();

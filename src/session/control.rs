@@ -14,7 +14,7 @@ use crate::rpc::{ErrorObject, Id, Kind};
 const INPUT_BYTES_MAX: usize = 64 << 10;
 
 /// Name, what it does, input schema.
-const CONTROLS: [(&str, &str, &str); 9] = [
+const CONTROLS: [(&str, &str, &str); 10] = [
     (
         "session.cancel",
         "Ends an eval of this connection, running or queued, and what it waits for; without evalId the running one. The answer lists what was ended.",
@@ -40,6 +40,11 @@ const CONTROLS: [(&str, &str, &str); 9] = [
         "session.rewind",
         "Takes an idle session back to a checkpoint. Later checkpoints, and functions that were sent since, are gone.",
         r#"{"type":"object","properties":{"checkpoint":{"type":"integer"}},"required":["checkpoint"],"additionalProperties":false}"#,
+    ),
+    (
+        "session.fork",
+        "Makes a second session that goes on from this moment of an idle session, or from a checkpoint. The answer has its sessionId and token, with which another connection resumes it.",
+        r#"{"type":"object","properties":{"checkpoint":{"type":"integer"}},"additionalProperties":false}"#,
     ),
     (
         "session.close",
@@ -108,6 +113,13 @@ struct RewindInput {
     checkpoint: u64,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ForkInput {
+    #[serde(default)]
+    checkpoint: Option<u64>,
+}
+
 type Outcome = Result<Value, ErrorObject>;
 
 /// What becomes of a call of a control binding.
@@ -120,6 +132,8 @@ pub(super) enum Control {
     Checkpoint(Option<String>),
     /// The driver is to go back to the checkpoint of that number.
     Rewind(u64),
+    /// The driver is to fork the session, from the checkpoint of that number or from now.
+    Fork(Option<u64>),
 }
 
 impl Session {
@@ -150,6 +164,10 @@ impl Session {
             },
             "session.rewind" => match read::<RewindInput>(name, &input) {
                 Ok(RewindInput { checkpoint }) => return Some(Control::Rewind(checkpoint)),
+                Err(error) => Err(error),
+            },
+            "session.fork" => match read::<ForkInput>(name, &input) {
+                Ok(ForkInput { checkpoint }) => return Some(Control::Fork(checkpoint)),
                 Err(error) => Err(error),
             },
             "bindings.search" => match read::<SearchInput>(name, &input) {

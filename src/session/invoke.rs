@@ -56,6 +56,7 @@ impl Session {
                     }
                     Some(Control::Checkpoint(label)) => return self.request_checkpoint(by, label),
                     Some(Control::Rewind(number)) => return self.request_rewind(by, number),
+                    Some(Control::Fork(checkpoint)) => return self.request_fork(by, checkpoint),
                     None => {}
                 }
                 let Some(number) = self.invoked_binding(&name) else {

@@ -17,6 +17,7 @@ mod control;
 mod deadlines;
 mod end_calls;
 mod eval;
+mod fork;
 mod handler_call;
 mod invoke;
 mod pairs;
@@ -135,6 +136,9 @@ pub(crate) enum Effect {
     Rewind { number: u64 },
     /// Drop these copies.
     DropCheckpoints(Vec<u64>),
+    /// Start a [fork](Session::fork), with a copy of the heap or that of a checkpoint; the host answers with
+    /// [`ToSession::Forked`].
+    Fork { request: u64, checkpoint: Option<u64> },
 }
 
 /// What happens to a session.
@@ -175,8 +179,6 @@ pub(crate) struct Session {
     checkpointing: Option<(InvokedBy, Option<String>)>,
     /// The request to go back to a checkpoint whose heap is being read.
     rewinding: Option<(InvokedBy, u64)>,
-    /// Requests for checkpoints that wait for an empty JavaScript stack.
-    waiting_requests: Vec<checkpoint::WaitingRequest>,
 }
 
 impl Session {
@@ -191,7 +193,6 @@ impl Session {
             checked_for: None,
             checkpointing: None,
             rewinding: None,
-            waiting_requests: Vec::new(),
         }
     }
 
@@ -266,6 +267,7 @@ impl Session {
                 let info = self.info();
                 self.send(FromSession::Info { request, info });
             }
+            ToSession::Forked { request, outcome } => self.finish_fork(request, outcome),
             ToSession::End(closing) => self.end(closing),
         }
     }
@@ -347,6 +349,7 @@ impl Session {
         let reason = if closing == Closing::GoingAway { Stop::Cancelled } else { Stop::Closed };
         self.cancel_everything(reason);
         self.refuse_waiting_requests();
+        self.refuse_forks();
         self.answer_recovering();
         for (requester, answer) in self.state.client_calls.outbox.take_answers() {
             self.answer(requester, answer);

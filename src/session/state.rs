@@ -1,13 +1,14 @@
 //! Everything that a session is beside its JavaScript heap.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::checkpoint::WaitingRequest;
 use super::tables::{
-    Background, Checkpoints, ClientCalls, Console, EvalQueue, Freed, HandlerCalls, Invocations,
+    Background, Checkpoints, ClientCalls, Console, EvalQueue, Freed, HandlerCalls, Invocations, InvokedBy,
     KeyedOutcomes, References, Rejection, RunningEval, ScriptCalls, Timers,
 };
 use super::{AwaitedPromise, ChargedTo, PendingCall, Requester, RootId, Time, Turn};
@@ -47,7 +48,7 @@ impl ClientConnection {
 }
 
 /// See the module.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct SessionState {
     /// The session's id.
     pub id: String,
@@ -97,6 +98,10 @@ pub(crate) struct SessionState {
     pub console: Console,
     /// Moments to go back to.
     pub checkpoints: Checkpoints,
+    /// Requests for checkpoints and forks that wait for an empty JavaScript stack.
+    pub waiting_requests: Vec<WaitingRequest>,
+    /// Requests for forks that are being made, by the session's own numbers.
+    pub forks: BTreeMap<u64, InvokedBy>,
     /// CPU time for what runs when no eval does.
     pub background: Background,
     /// The CPU quota that is used up, and until when.
@@ -188,6 +193,8 @@ impl SessionState {
             timers: Timers::new(limits.timers_max),
             console: Console::new(limits.console_bytes_max),
             checkpoints: Checkpoints::default(),
+            waiting_requests: Vec::new(),
+            forks: BTreeMap::new(),
             background: Background::new(now, background),
             cpu_quota: None,
             cpu_total: Duration::ZERO,

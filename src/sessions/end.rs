@@ -60,13 +60,13 @@ impl Directory {
     }
 
     /// When a session that is detached now is over.
-    fn expiry(&self, now: SystemTime) -> SystemTime {
+    pub(super) fn expiry(&self, now: SystemTime) -> SystemTime {
         let ttl = Duration::from_millis(self.settings.ttl_ms);
         now.checked_add(ttl).unwrap_or(now + DURATION_MAX)
     }
 
     /// Takes the session of a principal that has been detached longest, if the principal has more than its share.
-    async fn evict(&self, principal: &str) -> Option<LiveSession> {
+    pub(super) async fn evict(&self, principal: &str) -> Option<LiveSession> {
         match self.table.evict(&self.owner, principal, self.detached_share).await {
             Ok(evicted) => self.live.remove(&evicted?),
             Err(error) => {

@@ -25,10 +25,11 @@
 
 mod local;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use futures_util::future::BoxFuture;
 
+use super::Directory;
 use super::link::SessionLink;
 use crate::binding::SessionScope;
 use crate::catalog::Catalog;
@@ -54,4 +55,7 @@ pub(crate) struct HostedSession {
 pub(crate) trait SessionHost: Send + Sync {
     /// Starts a session. `Busy` if there is no room for it now.
     fn start(&self, session: NewSession) -> BoxFuture<'_, Result<HostedSession, ErrorObject>>;
+
+    /// Says where forks of its sessions are admitted and registered. A host without this has none.
+    fn set_directory(&self, _directory: Weak<Directory>) {}
 }

@@ -11,6 +11,7 @@
 mod describe;
 mod end;
 pub(crate) mod events;
+mod fork;
 mod handshake;
 mod handshake_result;
 mod host;
@@ -117,6 +118,13 @@ impl Directory {
             memory,
             residency,
         }
+    }
+
+    /// Shares it with what serves connections. Its sessions can be forked from here on.
+    pub(crate) fn into_shared(self) -> Arc<Self> {
+        let directory = Arc::new(self);
+        directory.host.set_directory(Arc::downgrade(&directory));
+        directory
     }
 
     /// Records what its sessions do.

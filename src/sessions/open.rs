@@ -26,6 +26,7 @@ use crate::observe::audit::Event;
 use crate::protocol::client_messages::Closing;
 use crate::protocol::methods::{HandshakeParams, ResumeParams};
 use crate::protocol::names::BINDINGS_CHANGED;
+use crate::quota::SessionSlot;
 use crate::rpc::{ErrorObject, Kind};
 use crate::runtime::Claim;
 use crate::schema::SchemaBudget;
@@ -122,19 +123,7 @@ impl Directory {
         principal: &Arc<Principal>,
         listing: &Listing,
     ) -> Result<HeldSession, ErrorObject> {
-        if self.is_draining() {
-            return Err(busy("the server is stopping"));
-        }
-        let slot = principal
-            .account
-            .open_session(self.limits.memory_bytes_max)
-            .inspect_err(|exceeded| observe::record_refusal(exceeded.resource.name()))?;
-        if self.len() >= self.settings.sessions_max {
-            return Err(full());
-        }
-        if !self.memory.has_room() {
-            return Err(self.out_of_memory());
-        }
+        let slot = self.admit(principal)?;
         let id = format!("sess_{}", Uuid::new_v4().simple());
         let token = random_token();
         let record = SessionRecord {
@@ -161,8 +150,26 @@ impl Directory {
         Ok(HeldSession::new(id, principal, FIRST_CONNECTION, link, token))
     }
 
+    /// Takes a place for a session of a principal, if there is one.
+    pub(super) fn admit(&self, principal: &Principal) -> Result<SessionSlot, ErrorObject> {
+        if self.is_draining() {
+            return Err(busy("the server is stopping"));
+        }
+        let slot = principal
+            .account
+            .open_session(self.limits.memory_bytes_max)
+            .inspect_err(|exceeded| observe::record_refusal(exceeded.resource.name()))?;
+        if self.len() >= self.settings.sessions_max {
+            return Err(full());
+        }
+        if !self.memory.has_room() {
+            return Err(self.out_of_memory());
+        }
+        Ok(slot)
+    }
+
     /// Adds a session that was started: first where it runs, then to the table.
-    async fn add(&self, record: SessionRecord, live: LiveSession) -> Result<(), ErrorObject> {
+    pub(super) async fn add(&self, record: SessionRecord, live: LiveSession) -> Result<(), ErrorObject> {
         let id = Arc::clone(&record.id);
         self.live.insert(Arc::clone(&id), live, self.settings.sessions_max).map_err(|_live| full())?;
         self.table.create(record).await.map_err(|error| {
@@ -202,7 +209,7 @@ impl Directory {
     }
 }
 
-fn full() -> ErrorObject {
+pub(super) fn full() -> ErrorObject {
     observe::record_refusal("server-sessions");
     busy("the server has too many sessions")
 }

@@ -83,6 +83,17 @@ impl SessionPort {
         }
     }
 
+    /// The same for a fork of another one, which has those functions of handlers that `is_kept` accepts.
+    pub(super) fn with_functions_of(mut self, origin: &HostFunctions, is_kept: impl Fn(u64) -> bool) -> Self {
+        self.host_functions = origin.fork(is_kept);
+        self
+    }
+
+    /// The functions of handlers that the session may hold.
+    pub(super) fn host_functions(&self) -> &HostFunctions {
+        &self.host_functions
+    }
+
     /// Begins a handler's work.
     fn begin(&self, call: HandlerCall, cancel: &CancelSignal) -> BegunCall {
         self.try_begin(call, cancel).unwrap_or_else(|error| BegunCall::Done(Err(error)))

@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod checkpoints;
+mod forks;
 mod idle;
 mod kinds;
 mod refusals;
+mod siblings;
 mod stress;
 #[path = "../support/mod.rs"]
 mod support;

@@ -40,15 +40,15 @@ async fn sessions_take_turns_in_and_out_of_memory() {
 }
 
 /// The same without JavaScript.
-#[derive(Default)]
-struct Model {
+#[derive(Default, Clone)]
+pub(super) struct Model {
     sum: i32,
     list: usize,
     keys: std::collections::BTreeSet<u64>,
 }
 
 impl Model {
-    fn step(&mut self, n: u64) -> i32 {
+    pub(super) fn step(&mut self, n: u64) -> i32 {
         self.list += 1;
         if self.list > 40 {
             self.list -= (n % 40) as usize;

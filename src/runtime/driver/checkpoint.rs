@@ -2,8 +2,11 @@
 //!
 //! They are copied, not mapped: a checkpoint outlives every heap that goes on from it.
 
-use super::super::engine::ContextCopy;
-use super::super::hibernation::StoredImage;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::super::engine::{ContextCopy, WakeError};
+use super::super::hibernation::{ImageStore, StoredImage};
 use super::Driver;
 use crate::image::ImageError;
 use crate::rpc::{ErrorObject, Kind};
@@ -12,8 +15,8 @@ use crate::session::boundary::Observation;
 
 /// A heap as it was at a checkpoint.
 pub(super) struct HeapCheckpoint {
-    context: ContextCopy,
-    image: StoredImage,
+    pub(super) context: ContextCopy,
+    pub(super) image: StoredImage,
 }
 
 impl Driver {
@@ -26,15 +29,24 @@ impl Driver {
 
     fn write_checkpoint(&mut self, number: u64) -> Result<u64, ErrorObject> {
         let store = self.hibernation.store.clone().ok_or_else(unsupported)?;
-        self.wake().map_err(|error| ErrorObject::new(Kind::Busy, error.to_string()))?;
+        let copy = self.copy_heap(&store)?;
+        let bytes = copy.image.stored_bytes();
+        self.checkpoints.insert(number, Rc::new(copy));
+        Ok(bytes)
+    }
+
+    /// Writes a copy of the heap, which is brought into memory for that. What goes on from the copy draws random numbers of
+    /// its own.
+    pub(super) fn copy_heap(&mut self, store: &Arc<ImageStore>) -> Result<HeapCheckpoint, ErrorObject> {
+        let busy = |error: WakeError| ErrorObject::new(Kind::Busy, error.to_string());
+        self.wake().map_err(busy)?;
+        let engine = self.context.enter().map_err(busy)?.map(Rc::clone).ok_or_else(unsupported)?;
         self.free_roots();
-        let engine = self.context.engine().ok_or_else(unsupported)?;
+        engine.forget_random_words();
         let image =
             engine.with_pages(|pages| store.write(pages, &[])).map_err(|error| unavailable(&error))?;
         let context = engine.to_copy().ok_or_else(unsupported)?;
-        let bytes = image.stored_bytes();
-        self.checkpoints.insert(number, HeapCheckpoint { context, image });
-        Ok(bytes)
+        Ok(HeapCheckpoint { context, image })
     }
 
     /// Puts the heap of a checkpoint in the place of the present one. Only between turns.
@@ -45,7 +57,7 @@ impl Driver {
     }
 
     fn restore_checkpoint(&mut self, number: u64) -> Result<(), ErrorObject> {
-        let checkpoint = self.checkpoints.get(&number).ok_or_else(unsupported)?;
+        let checkpoint = Rc::clone(self.checkpoints.get(&number).ok_or_else(unsupported)?);
         let heap = checkpoint.image.read().map_err(|error| unavailable(&error))?;
         let was_dormant = self.context.dormant().is_some();
         let restored = self.context.restore(&checkpoint.context, &heap, &self.limits, &self.memory);
@@ -69,10 +81,10 @@ impl Driver {
     }
 }
 
-fn unsupported() -> ErrorObject {
+pub(super) fn unsupported() -> ErrorObject {
     ErrorObject::new(Kind::ImagesUnavailable, "this server has no place for images of sessions")
 }
 
-fn unavailable(error: &ImageError) -> ErrorObject {
+pub(super) fn unavailable(error: &ImageError) -> ErrorObject {
     ErrorObject::new(Kind::ImagesUnavailable, error.to_string())
 }

@@ -30,12 +30,39 @@ impl Context {
         Self { place: Place::Memory(Rc::new(engine)), image: None }
     }
 
-    /// The engine, if the heap is in memory.
-    pub(super) fn engine(&self) -> Option<&Rc<Engine>> {
+    /// A context whose heap is in an image.
+    pub(super) fn from_image(context: DormantContext, image: StoredImage) -> Self {
+        Self { place: Place::Image(Box::new(context)), image: Some(image) }
+    }
+
+    /// The engine, if the heap is in memory, in its slot or away from it. What is done with it before
+    /// [`Engine::enter_slot`] must not touch the heap.
+    pub(super) fn resident(&self) -> Option<&Rc<Engine>> {
         match &self.place {
             Place::Memory(engine) => Some(engine),
             Place::Image(_) | Place::Moving => None,
         }
+    }
+
+    /// The engine, if the heap is in its slot already.
+    pub(super) fn present(&self) -> Option<&Rc<Engine>> {
+        self.resident().filter(|engine| engine.is_in_slot())
+    }
+
+    /// The engine with its heap in its slot, if it is in memory. Good until something is awaited: then a fork may take the
+    /// slot.
+    pub(super) fn engine(&self) -> Option<&Rc<Engine>> {
+        let entered = self.enter();
+        entered
+            .inspect_err(|error| tracing::warn!(%error, "a session and its fork cannot take turns"))
+            .ok()?
+    }
+
+    /// The same, or why its heap cannot be put in its slot.
+    pub(super) fn enter(&self) -> Result<Option<&Rc<Engine>>, WakeError> {
+        let engine = self.resident();
+        engine.map_or(Ok(()), |engine| engine.enter_slot())?;
+        Ok(engine)
     }
 
     /// The context, if its heap is not in memory.
@@ -44,6 +71,11 @@ impl Context {
             Place::Image(context) => Some(context),
             Place::Memory(_) | Place::Moving => None,
         }
+    }
+
+    /// What its image takes on disk, if its heap is not in memory.
+    pub(super) fn stored_bytes(&self) -> Option<u64> {
+        self.dormant().and(self.image.as_ref()).map(StoredImage::stored_bytes)
     }
 
     /// Puts a fresh context in its place.
@@ -80,10 +112,9 @@ impl Context {
     /// Writes the heap out and gives up its memory. Returns what the image takes on disk; after an error the context goes
     /// on as it was. Only between turns.
     pub(super) fn hibernate(&mut self, store: &Arc<ImageStore>) -> Result<Option<u64>, ImageError> {
-        let Place::Memory(engine) = &self.place else { return Ok(None) };
-        if Rc::strong_count(engine) > 1 {
+        let Some(engine) = self.engine().filter(|engine| Rc::strong_count(engine) == 1).map(Rc::clone) else {
             return Ok(None);
-        }
+        };
         engine.with_pages(|pages| match &mut self.image {
             Some(image) => image.update(pages, &[]),
             None => {
@@ -91,6 +122,7 @@ impl Context {
                 Ok(())
             }
         })?;
+        drop(engine);
         self.give_up_memory();
         let image = self.image.as_mut().filter(|_| matches!(self.place, Place::Image(_)));
         Ok(image.map(|image| {
@@ -118,6 +150,6 @@ impl Context {
             let engine = context.wake(image, limits, memory)?;
             self.place = Place::Memory(Rc::new(engine));
         }
-        Ok(self.engine())
+        self.enter()
     }
 }

@@ -20,7 +20,7 @@ impl Driver {
     /// Since when the session waits, for the task that looks for idle ones. Only a heap in memory counts.
     pub(super) fn begin_idle(&self, now: Instant) {
         if let Some(mark) = &self.idle
-            && self.context.engine().is_some()
+            && self.context.resident().is_some()
         {
             mark.begin(now);
         }
@@ -108,10 +108,24 @@ impl Driver {
         Ok(())
     }
 
+    /// Puts the heap of a suspended turn back in its slot before it goes on. There is nothing else to be done with such a
+    /// turn, so it waits until the kernel has maps for that.
+    pub(super) async fn return_to_slot(&self, engine: &Engine) {
+        let mut is_logged = false;
+        while let Err(error) = engine.enter_slot() {
+            if !std::mem::replace(&mut is_logged, true) {
+                tracing::error!(%error, "a suspended script waits for its place in memory");
+            }
+            idle::press();
+            tokio::time::sleep(ROOM_RETRY).await;
+        }
+    }
+
     /// The engine, for a turn that was begun.
     pub(super) fn engine_for_turn(&mut self) -> Option<Rc<Engine>> {
-        match self.wake() {
-            Ok(()) => return self.context.engine().map(Rc::clone),
+        let woken = self.wake();
+        match woken.and_then(|()| self.context.enter().map(|engine| engine.map(Rc::clone))) {
+            Ok(engine) => return engine,
             Err(WakeError::NoRoom(error)) => {
                 let message = format!("no room for the heap of the session: {error}");
                 self.session.machine.borrow_mut().fail_turn(&message);

@@ -5,6 +5,7 @@
 
 mod checkpoint;
 mod context;
+mod fork;
 mod hibernate;
 mod share;
 #[cfg(test)]
@@ -24,7 +25,7 @@ use super::context_pool::{self, ContextPurpose};
 use super::engine::EngineError;
 use super::guest::SharedSession;
 use super::hibernation::{Hibernation, IdleMark};
-use super::poll_counter::Pace;
+use super::poll_counter::{Pace, PollCounter};
 use super::port::Port;
 use super::shard::{Residence, Shard};
 use super::slices::{self, Contender};
@@ -35,10 +36,19 @@ use crate::session::boundary::{FromSession, Observation, ToSession};
 use crate::session::{BeginTurn, Effect, Input, RootId, Session, SessionState, Stop, Time, TurnReport};
 use checkpoint::HeapCheckpoint;
 use context::Context;
+pub(crate) use fork::Fork;
+
+/// What a session begins with.
+pub(crate) enum SessionStart {
+    /// A context of its own.
+    Fresh(Box<SessionState>),
+    /// The heap of another session.
+    Fork(Box<Fork>),
+}
 
 /// What a driver is made of.
 pub(crate) struct DriverParts {
-    pub(crate) state: SessionState,
+    pub(crate) start: SessionStart,
     pub(crate) limits: Arc<Limits>,
     /// The memory of all sessions.
     pub(crate) memory: Arc<MemoryTotal>,
@@ -75,27 +85,69 @@ pub(crate) struct Driver {
     idle: Option<Rc<IdleMark>>,
     /// Since when it waits for room in memory.
     short_since: Option<Instant>,
-    checkpoints: BTreeMap<u64, HeapCheckpoint>,
+    checkpoints: BTreeMap<u64, Rc<HeapCheckpoint>>,
+    /// Held by every live session that was forked from the same one.
+    family: Rc<()>,
     /// Last, so that it is dropped last.
     context: Context,
 }
 
-impl Driver {
-    /// A driver of a session, with a context of its own.
-    pub(crate) fn new(parts: DriverParts) -> Result<Self, EngineError> {
-        let DriverParts { state, limits, memory, hibernation, account, shard, port, inbox } = parts;
-        let (inbox_tx, inbox_rx) = inbox;
-        let engine = context_pool::take(&limits, &memory, ContextPurpose::NewSession)?;
-        let session = Rc::new(SharedSession {
-            machine: RefCell::new(Session::new(state, Arc::clone(&limits))),
-            clock: Clock::start(),
-            port: Some(Rc::clone(&port)),
-        });
-        engine.attach(&session);
-        let principal = Arc::as_ptr(&account).addr();
-        let residence =
-            shard.map(|shard| shard.register(account, inbox_tx, Arc::clone(&engine.poll_counter)));
+/// The parts of a driver that depend on what its session begins with.
+struct Beginning {
+    machine: Session,
+    clock: Clock,
+    context: Context,
+    poll_counter: Arc<PollCounter>,
+    freed: Vec<RootId>,
+    checkpoints: BTreeMap<u64, Rc<HeapCheckpoint>>,
+    family: Rc<()>,
+}
+
+impl Beginning {
+    fn fresh(
+        state: SessionState,
+        limits: &Arc<Limits>,
+        memory: &Arc<MemoryTotal>,
+    ) -> Result<Self, EngineError> {
+        let engine = context_pool::take(limits, memory, ContextPurpose::NewSession)?;
         Ok(Self {
+            machine: Session::new(state, Arc::clone(limits)),
+            clock: Clock::start(),
+            poll_counter: Arc::clone(&engine.poll_counter),
+            context: Context::new(engine),
+            freed: Vec::new(),
+            checkpoints: BTreeMap::new(),
+            family: Rc::default(),
+        })
+    }
+
+    fn forked(fork: Fork, limits: &Arc<Limits>) -> Self {
+        let Fork { state, facts, freed, context, image, clock, checkpoints, family } = fork;
+        let mut machine = Session::new(state, Arc::clone(limits));
+        machine.set_context(facts);
+        let (context, poll_counter) =
+            (Context::from_image(context, image), Arc::new(PollCounter::detached()));
+        Self { machine, clock, context, poll_counter, freed, checkpoints, family }
+    }
+}
+
+impl Driver {
+    /// A driver of a session, with a context of its own or that of the session it is a fork of.
+    pub(crate) fn new(parts: DriverParts) -> Result<Self, EngineError> {
+        let DriverParts { start, limits, memory, hibernation, account, shard, port, inbox } = parts;
+        let (inbox_tx, inbox_rx) = inbox;
+        let Beginning { machine, clock, context, poll_counter, freed, checkpoints, family } = match start {
+            SessionStart::Fresh(state) => Beginning::fresh(*state, &limits, &memory)?,
+            SessionStart::Fork(fork) => Beginning::forked(*fork, &limits),
+        };
+        let session =
+            Rc::new(SharedSession { machine: RefCell::new(machine), clock, port: Some(Rc::clone(&port)) });
+        if let Some(engine) = context.resident() {
+            engine.attach(&session);
+        }
+        let principal = Arc::as_ptr(&account).addr();
+        let residence = shard.map(|shard| shard.register(account, inbox_tx, poll_counter));
+        let driver = Self {
             session,
             port,
             inbox_rx,
@@ -103,15 +155,20 @@ impl Driver {
             memory,
             principal,
             residence,
-            freed: Vec::new(),
+            freed,
             slices: 0,
             levels: (0, 0),
             idle: hibernation.idle_max().map(IdleMark::register),
             hibernation,
             short_since: None,
-            checkpoints: BTreeMap::new(),
-            context: Context::new(engine),
-        })
+            checkpoints,
+            family,
+            context,
+        };
+        if let Some(bytes) = driver.context.stored_bytes() {
+            driver.observe(Observation::Hibernated { bytes });
+        }
+        Ok(driver)
     }
 
     /// Serves until the session has ended.
@@ -251,7 +308,7 @@ impl Driver {
                 }
             }
             Effect::StopTurn(reason) => {
-                if let Some(engine) = self.context.engine() {
+                if let Some(engine) = self.context.resident() {
                     engine.guest.meter.request_stop(reason);
                     if reason == Stop::Closed {
                         engine.poll_counter.poll_within(1);
@@ -265,16 +322,17 @@ impl Driver {
             Effect::ReplaceContext => self.replace_context(),
             Effect::TakeCheckpoint { number } => self.take_checkpoint(number),
             Effect::Rewind { number } => self.rewind(number),
+            Effect::Fork { request, checkpoint } => self.fork(request, checkpoint),
             Effect::DropCheckpoints(numbers) => {
                 self.checkpoints.retain(|number, _| !numbers.contains(number));
             }
         }
     }
 
-    /// Frees what is to be freed, if no JavaScript is on the stack. In a heap that is not in memory it waits for the next
-    /// turn.
+    /// Frees what is to be freed, if no JavaScript is on the stack. In a heap that is not in memory, or not in its slot, it
+    /// waits for the next turn.
     fn free_roots(&mut self) {
-        let Some(engine) = self.context.engine() else { return };
+        let Some(engine) = self.context.present() else { return };
         if self.session.machine.borrow().state.in_turn.is_some() || self.freed.is_empty() {
             return;
         }
@@ -339,8 +397,13 @@ impl Driver {
             counted = total;
             self.charge(took);
             contender = Some(self.between_slices(contender).await);
+            self.return_to_slot(&engine).await;
             if let Some(count) = pace.adapt(took) {
                 engine.poll_counter.poll_within(count);
+            }
+            if guest.meter.stopped().is_some() {
+                // It could not be told while its heap was away.
+                engine.poll_counter.poll_within(1);
             }
             guest.meter.resume_slice();
         };

@@ -29,7 +29,7 @@ impl Driver {
         }
         contender.next_slice().await;
         if self.is_retired() {
-            if let Some(engine) = self.context.engine() {
+            if let Some(engine) = self.context.resident() {
                 engine.guest.meter.request_stop(Stop::Closed);
                 engine.poll_counter.poll_within(1);
             }

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use super::super::hibernation::Hibernation;
 use super::super::port::Port;
 use super::super::total::MemoryTotal;
-use super::{Driver, DriverParts};
+use super::{Driver, DriverParts, SessionStart};
 use crate::catalog::Catalog;
 use crate::limits::Limits;
 use crate::protocol::client_messages::{Closing, FromClient};
@@ -82,7 +82,8 @@ fn driver(inbox: (mpsc::WeakSender<ToSession>, mpsc::Receiver<ToSession>), port:
     let memory = MemoryTotal::new(usize::MAX);
     let account = Arc::new(Account::new(Quotas::default(), Instant::now()));
     let hibernation = Hibernation::default();
-    let parts = DriverParts { state, limits, memory, hibernation, account, shard: None, port, inbox };
+    let start = SessionStart::Fresh(Box::new(state));
+    let parts = DriverParts { start, limits, memory, hibernation, account, shard: None, port, inbox };
     Driver::new(parts).unwrap()
 }
 

@@ -72,7 +72,8 @@ impl Engine {
         let used = Rc::new(HeapUsage::new(guest.limits.memory_bytes_max, share, Arena::new()?));
         let runtime = HeapRuntime::new(HeapMemory::new(&guest.meter, &used))?;
         runtime.attach_hooks(&guest);
-        let poll_counter = Arc::new(runtime.enter(PollCounter::new));
+        let poll_counter = runtime.enter(|ctx| PollCounter::new(ctx, used.arena().presence()));
+        let poll_counter = Arc::new(poll_counter);
         let engine = Self { guest, runtime, used, poll_counter };
         engine.enter(|ctx| engine.install_prelude(ctx))?;
         engine.used.end_turn();
@@ -134,6 +135,14 @@ impl Engine {
             }
         }
         self.kit(ctx, "setBindings")?.call((list,))
+    }
+
+    /// Makes a copy of the heap draw other random numbers than this one.
+    pub(crate) fn forget_random_words(&self) {
+        self.enter(|ctx| {
+            let forgotten = self.kit(ctx, "forgetRandomWords").and_then(|forget| forget.call::<_, ()>(()));
+            self.ignore(ctx, forgotten);
+        });
     }
 
     /// Whether jobs are left over.

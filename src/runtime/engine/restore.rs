@@ -52,7 +52,17 @@ pub(crate) struct ContextCopy {
 }
 
 impl ContextCopy {
-    /// Copies the heap back to its addresses and goes on. No other heap may be in its slot.
+    /// A context that goes on from the copy, when its heap is mapped from an image of it.
+    pub(crate) fn to_dormant(&self, memory: &Arc<MemoryTotal>) -> DormantContext {
+        DormantContext {
+            data: self.data,
+            slot: Arc::clone(&self.slot),
+            schema_budget: self.schema_budget.clone(),
+            claim: Claim::empty(memory),
+        }
+    }
+
+    /// Copies the heap back to its addresses and goes on. The heap of a fork that is in its slot makes room.
     #[allow(unsafe_code)]
     pub(crate) fn restore(
         &self,
@@ -92,7 +102,7 @@ impl DormantContext {
         limits: &Arc<Limits>,
         memory: &Arc<MemoryTotal>,
     ) -> Result<Engine, WakeError> {
-        // SAFETY: the slot is of this context, and no other heap is in it. The image is of the same moment as the data,
+        // SAFETY: the slot is of this context, and no other heap is in it by then. The image is of the same moment as the data,
         // and is updated only from this heap.
         let engine = unsafe {
             let window = Window::map_with(Arc::clone(&self.slot), image.heap_bytes(), |start| {
@@ -118,6 +128,18 @@ impl DormantContext {
 }
 
 impl Engine {
+    /// Puts the heap in its slot, in the place of that of a fork. Before anything else is done with the context, whenever
+    /// others may have run.
+    #[inline]
+    pub(crate) fn enter_slot(&self) -> Result<(), SlotError> {
+        self.used.arena().window().enter()
+    }
+
+    /// Whether the heap is in its slot.
+    pub(crate) fn is_in_slot(&self) -> bool {
+        self.used.arena().window().is_present()
+    }
+
     /// Runs `work` on the pages of the heap as they are, which are the whole context with [`Self::data`]. Only between
     /// turns.
     #[allow(unsafe_code)]
@@ -177,7 +199,8 @@ impl Engine {
         unsafe { guest.roots.restore(runtime.context(), data.roots) };
         guest.kit.set(Some(RootId(data.kit)));
         runtime.attach_hooks(&guest);
-        let poll_counter = Arc::new(runtime.enter(PollCounter::new));
+        let poll_counter = runtime.enter(|ctx| PollCounter::new(ctx, used.arena().presence()));
+        let poll_counter = Arc::new(poll_counter);
         Ok(Self { guest, runtime, used, poll_counter })
     }
 }

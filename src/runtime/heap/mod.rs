@@ -21,6 +21,7 @@
 #[cfg_attr(not(all(target_os = "linux", target_arch = "x86_64")), path = "system.rs")]
 pub(crate) mod arena;
 mod memory;
+pub(crate) mod presence;
 mod usage;
 
 use std::ptr::null_mut;

@@ -8,8 +8,11 @@
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
+use std::sync::{Arc, LazyLock};
 
 use libmimalloc_sys as mimalloc;
+
+use super::presence::Presence;
 
 /// There is always a place.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +34,12 @@ impl Arena {
 
     pub(crate) fn new() -> Result<Self, SlotError> {
         Ok(Self)
+    }
+
+    /// It is always there.
+    pub(crate) fn presence(&self) -> &Arc<Presence> {
+        static PRESENCE: LazyLock<Arc<Presence>> = LazyLock::new(Arc::default);
+        &PRESENCE
     }
 
     pub(crate) fn attach(&self, owner: NonNull<c_void>) -> *mut c_void {

@@ -57,7 +57,6 @@ impl HeapUsage {
     }
 
     /// Where the blocks lie.
-    #[allow(dead_code, reason = "for sessions that are imaged")]
     pub(crate) fn arena(&self) -> &Arena {
         &self.arena
     }

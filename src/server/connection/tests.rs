@@ -36,7 +36,7 @@ fn config(timeouts: Timeouts, principal: Principal) -> ConnectionConfig {
         Audit::default(),
     );
     ConnectionConfig {
-        directory: Arc::new(directory),
+        directory: directory.into_shared(),
         principal: Arc::new(principal),
         timeouts,
         stop: CancellationToken::new(),

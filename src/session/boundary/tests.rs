@@ -264,6 +264,8 @@ variants!(to_session, to_session_name, ToSession {
     CpuQuota => (quota(), any::<bool>())
         .prop_map(|(exceeded, is_overdrawn)| ToSession::CpuQuota { exceeded, is_overdrawn }),
     Inspect => any::<u64>().prop_map(|request| ToSession::Inspect { request }),
+    Forked => (any::<u64>(), outcome(value()))
+        .prop_map(|(request, outcome)| ToSession::Forked { request, outcome }),
     End => any_of(closings()).prop_map(ToSession::End),
 });
 

@@ -12,7 +12,7 @@ use crate::session::boundary::{Admission, ToSession};
 use crate::session::tests::support::catalog;
 
 /// An eval that was sent.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct SentEval {
     /// Its place among all evals.
     order: u64,
@@ -36,6 +36,20 @@ pub(super) struct Clients {
 }
 
 impl Clients {
+    /// Those of a fork: none is connected yet, and names go on from here.
+    pub(super) fn fork(&self) -> Self {
+        Self {
+            connections: BTreeMap::new(),
+            last_number: self.last_number,
+            attached: None,
+            evals: self.evals.clone(),
+            started: self.started.clone(),
+            last_started: self.last_started,
+            run_keys: self.run_keys.clone(),
+            calls: self.calls.clone(),
+        }
+    }
+
     /// The session has ended. Every request of its connection is answered by then.
     pub(super) fn close_all(&mut self) {
         let attached = self.attached.take().and_then(|number| self.connections.get(&number));

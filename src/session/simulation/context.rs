@@ -20,7 +20,7 @@ pub(super) enum Rooted {
 }
 
 /// A part of a script that runs on its own: an eval, a function, or what these left behind.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Task {
     /// What it settles at its end, and for whom.
     pub(super) settles: Option<(ChargedTo, RefHolder)>,
@@ -35,7 +35,7 @@ pub(super) struct Task {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Context {
     last_root: u32,
     pub(super) live: BTreeMap<RootId, Rooted>,

@@ -48,10 +48,25 @@ pub(super) struct Host {
     /// Functions that handlers exported and that the session has not released.
     functions: BTreeSet<u64>,
     last_version: u64,
+    /// Requests for forks that are not answered.
+    pub(super) forks: Vec<u64>,
     pub(super) ended: Option<Closing>,
 }
 
 impl Host {
+    /// That of a fork, which holds some functions of handlers and has nothing else open.
+    pub(super) fn fork(&self, is_held: impl Fn(u64) -> bool) -> Self {
+        Self {
+            last_charge: self.last_charge,
+            last_number: self.last_number,
+            last_request: self.last_request,
+            last_function: self.last_function,
+            functions: self.functions.iter().copied().filter(|number| is_held(*number)).collect(),
+            last_version: self.last_version,
+            ..Self::default()
+        }
+    }
+
     /// Charges a message.
     pub(super) fn charge(&mut self, has_slot: bool) -> u64 {
         self.last_charge += 1;
@@ -158,6 +173,9 @@ impl World {
     pub(super) fn act_as_host(&mut self) {
         if let Some(request) = self.host.dropped_requests.pop() {
             return self.send(ToSession::HandlerCancel { request });
+        }
+        if self.rng.bool() && self.answer_fork() {
+            return;
         }
         if self.has_busy_handlers && self.rng.bool() {
             return self.invoke_for_handler();
@@ -289,6 +307,6 @@ impl World {
         let idle = self.host.handlers.iter().filter(|(_, handler)| handler.requests.is_empty());
         let idle: Vec<u64> = idle.map(|(number, _)| *number).collect();
         idle.iter().for_each(|number| self.finish_handler(*number));
-        !idle.is_empty()
+        self.answer_fork() || !idle.is_empty()
     }
 }

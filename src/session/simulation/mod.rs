@@ -11,6 +11,7 @@ mod check;
 mod clients;
 mod connection;
 mod context;
+mod forks;
 mod host;
 mod operations;
 mod script;
@@ -77,6 +78,12 @@ struct World {
     turn: Option<RunningTurn>,
     host: Host,
     clients: Clients,
+    /// Whether it is a fork that no client has resumed: it keeps functions for the first one.
+    is_unclaimed: bool,
+    /// Forks whose histories are still to be run.
+    forks: Vec<World>,
+    /// How many more there may be.
+    forks_left: usize,
     trace: Option<Vec<String>>,
 }
 
@@ -104,6 +111,9 @@ impl World {
             turn: None,
             host: Host::default(),
             clients: Clients::default(),
+            is_unclaimed: false,
+            forks: Vec::new(),
+            forks_left: forks::FORKS_MAX,
             trace: is_traced.then(Vec::new),
         }
     }
@@ -140,6 +150,7 @@ impl World {
                     Effect::ReplaceContext => self.replace_context(),
                     // Its clients ask for no checkpoints.
                     Effect::TakeCheckpoint { .. } | Effect::Rewind { .. } | Effect::DropCheckpoints(_) => {}
+                    Effect::Fork { request, .. } => self.fork(request),
                 }
             }
         }
@@ -149,7 +160,10 @@ impl World {
         assert!(self.host.ended.is_none(), "sent after the end: {}", line(&message));
         self.note(|| line(&message));
         match message {
-            FromSession::Attached { connection, .. } => self.clients.attached = Some(connection),
+            FromSession::Attached { connection, .. } => {
+                self.clients.attached = Some(connection);
+                self.is_unclaimed = false;
+            }
             FromSession::Client { connection, event } => self.receive_event(connection, event),
             FromSession::Ended { connection, closing } => {
                 assert_eq!(connection, self.clients.attached, "the connection that is to be closed");
@@ -264,6 +278,7 @@ impl World {
             self.step();
         }
         self.finish();
+        self.run_forks();
     }
 }
 

@@ -36,14 +36,14 @@ pub(crate) enum Freed {
     Handler(u64),
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Export {
     callable: Callable,
     /// What its receiver declared that it takes and returns.
     schemas: Option<Arc<FunctionSchemas>>,
 }
 
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Uses {
     entries: usize,
     root: Option<RootId>,
@@ -54,7 +54,7 @@ struct Uses {
 pub(crate) struct TooManyRefs;
 
 /// See the module. Client and handlers have a table each, so that neither can call or release what the other holds.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct References {
     to_client: Exports<Export, Callable>,
     to_handlers: Exports<Export, Callable>,

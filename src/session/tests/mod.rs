@@ -284,6 +284,7 @@ impl Fixture {
             Effect::StopTurn(stop) => Some(stop),
             Effect::Send(_) | Effect::FreeRoots(_) | Effect::ReplaceContext => None,
             Effect::TakeCheckpoint { .. } | Effect::Rewind { .. } | Effect::DropCheckpoints(_) => None,
+            Effect::Fork { .. } => None,
         };
         asked.into_iter().filter_map(stop).collect()
     }
@@ -296,6 +297,7 @@ impl Fixture {
                 Effect::FreeRoots(roots) => freed.extend(roots.iter().map(|root| root.0)),
                 Effect::Send(_) | Effect::StopTurn(_) | Effect::ReplaceContext => {}
                 Effect::TakeCheckpoint { .. } | Effect::Rewind { .. } | Effect::DropCheckpoints(_) => {}
+                Effect::Fork { .. } => {}
             }
         }
         freed.sort_unstable();

@@ -30,12 +30,15 @@ mod slots;
 #[cfg(test)]
 mod tests;
 mod trim;
+mod turns;
 mod window;
 
 use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
+use std::rc::Rc;
 use std::sync::Arc;
 
+use super::presence::Presence;
 use bins::Bins;
 use pages::Spans;
 use slots::Slots;
@@ -87,7 +90,7 @@ pub(crate) fn release_freed_memory() {}
 /// The heap of one session.
 #[derive(Debug)]
 pub(crate) struct Arena {
-    window: Window,
+    window: Rc<Window>,
 }
 
 impl Arena {
@@ -112,6 +115,11 @@ impl Arena {
 
     fn state(&self) -> *mut State {
         self.window.address() as *mut State
+    }
+
+    /// Whether it is at its addresses, for other threads.
+    pub(crate) fn presence(&self) -> &Arc<Presence> {
+        &self.window.presence
     }
 
     /// Keeps an address for the functions that are given the pointer which this returns.
@@ -221,17 +229,17 @@ impl Arena {
     /// # Safety
     ///
     /// The pages are those of a heap of the same slot, written by this program.
-    pub(crate) unsafe fn continued(window: Window) -> Self {
+    pub(crate) unsafe fn continued(window: Rc<Window>) -> Self {
         Self { window }
     }
 
     /// The memory that it is in.
-    pub(crate) fn window(&self) -> &Window {
+    pub(crate) fn window(&self) -> &Rc<Window> {
         &self.window
     }
 
     /// Gives the heap up and returns its memory, for another one of the same slot.
-    pub(crate) fn into_window(self) -> Window {
+    pub(crate) fn into_window(self) -> Rc<Window> {
         self.window
     }
 

@@ -288,14 +288,53 @@ fn forks_take_turns_in_one_slot() {
     unsafe { block.write_bytes(1, 1_000) };
     let pages = image(&first);
     let slot = std::sync::Arc::clone(first.window().slot());
-    let parked = first.into_window().park().unwrap();
     let second = unsafe { Arena::continued(Window::copy_from(slot, &pages).unwrap()) };
+    assert!(second.window().is_present() && !first.window().is_present());
     unsafe { block.write_bytes(2, 1_000) };
-    let waiting = second.into_window().park().unwrap();
-    let first = unsafe { Arena::continued(parked.unpark().unwrap()) };
+    first.window().enter().unwrap();
+    assert!(first.window().is_present() && !second.window().is_present());
+    assert_eq!(unsafe { *block }, 1);
+    first.presence().with_heap(|| assert!(first.window().is_present()));
+    second.presence().with_heap(|| unreachable!("it is away"));
+    // What goes while it is away leaves the other alone.
+    let third =
+        unsafe { Arena::continued(Window::copy_from(first.window().slot().clone(), &pages).unwrap()) };
+    first.window().enter().unwrap();
+    drop(third);
     assert_eq!(unsafe { *block }, 1);
     drop(first);
-    let second = unsafe { Arena::continued(waiting.unpark().unwrap()) };
+    second.window().enter().unwrap();
     assert_eq!(unsafe { *block }, 2);
     check_blocks(&second);
+}
+
+/// Heaps of different lengths, from memory and from a file, that grow and shrink between their turns.
+#[test]
+fn forks_that_take_turns_do_not_disturb_each_other() {
+    let origin = Model::new(21);
+    let path = std::env::temp_dir().join(format!("arena-turns-{}", std::process::id()));
+    let pages = image(&origin.arena);
+    std::fs::write(&path, &pages).unwrap();
+    let file = std::fs::File::open(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let slot = std::sync::Arc::clone(origin.arena.window().slot());
+    let mut models = vec![origin];
+    for at in 0..4u64 {
+        let slot = std::sync::Arc::clone(&slot);
+        let window = match at % 2 {
+            0 => Window::map_file(slot, &file, 0, pages.len()),
+            _ => Window::copy_from(slot, &pages),
+        };
+        let fresh = Model::new(100 + at);
+        models.push(Model { arena: unsafe { Arena::continued(window.unwrap()) }, ..fresh });
+    }
+    for round in 0..400usize {
+        let at = round * 7 % models.len();
+        models[at].arena.window().enter().unwrap();
+        (0..40).for_each(|_| models[at].step());
+        models[at].check_all();
+        if round == 300 {
+            models.remove(0);
+        }
+    }
 }

@@ -3,7 +3,7 @@
 //! The kernel keeps it as one map, and the reserved rest of the slot as a second. What is beyond the writable part, and the
 //! guard at the end of the slot, faults: a stray write does not reach the neighbour.
 //!
-//! What images do with it is in [`remap`](super::remap).
+//! What images do with it is in [`remap`](super::remap), and how forks take turns in a slot in [`turns`](super::turns).
 //!
 //! Dropping the window of a slot that no fork shares takes one system call, whatever is in it.
 //!
@@ -12,9 +12,12 @@
 
 use std::cell::Cell;
 use std::io;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use super::slots::{Residency, SLOT_BYTES, Slot, SlotError, map_reserved};
+use super::turns::{self, Place};
+use crate::runtime::heap::presence::Presence;
 
 /// Size of a page.
 pub(super) const PAGE_BYTES: usize = 4096;
@@ -36,19 +39,32 @@ pub(crate) struct Window {
     /// How far it is writable.
     pub(super) writable: Cell<usize>,
     /// How much of it is mapped from a file.
-    pub(super) file_bytes: usize,
+    pub(super) file_bytes: Cell<usize>,
+    /// Where its pages are.
+    pub(super) place: Cell<Place>,
+    pub(super) presence: Arc<Presence>,
     _residency: Residency,
 }
 
 impl Window {
-    /// Without any memory: what the session has is still to be mapped.
-    pub(super) fn empty(slot: Arc<Slot>) -> Result<Self, SlotError> {
+    /// Without any memory: what the session has is still to be mapped. A fork that is in the slot makes room.
+    pub(super) fn empty(slot: Arc<Slot>) -> Result<Rc<Self>, SlotError> {
         let residency = slot.admit()?;
-        Ok(Self { slot, writable: Cell::new(0), file_bytes: 0, _residency: residency })
+        turns::vacate(&slot)?;
+        let window = Rc::new(Self {
+            slot,
+            writable: Cell::new(0),
+            file_bytes: Cell::new(0),
+            place: Cell::new(Place::InSlot),
+            presence: Arc::default(),
+            _residency: residency,
+        });
+        turns::note_present(&window);
+        Ok(window)
     }
 
     /// With the memory for a fresh context, all zero.
-    pub(super) fn fresh(slot: Arc<Slot>) -> Result<Self, SlotError> {
+    pub(super) fn fresh(slot: Arc<Slot>) -> Result<Rc<Self>, SlotError> {
         let window = Self::empty(slot)?;
         window.grow_to(FRESH_BYTES).map_err(|error| window.unmappable(error))?;
         // SAFETY: the range is writable. Where the kernel cannot do this, the pages come one by one.
@@ -76,7 +92,7 @@ impl Window {
 
     /// How much of it is mapped from a file. Pages that are discarded there are as in the file again, and not zero.
     pub(super) fn file_bytes(&self) -> usize {
-        self.file_bytes
+        self.file_bytes.get()
     }
 
     /// Makes it writable up to there at least; what is new is zero.
@@ -109,10 +125,19 @@ impl Window {
 
 impl Drop for Window {
     fn drop(&mut self) {
-        // A slot that goes as well takes the memory with it.
-        if self.writable() > 0 && Arc::strong_count(&self.slot) > 1 {
-            // Without maps for the reservation there are none for a new one either; the memory stays until the slot goes.
-            let _ = map_reserved(self.address(), self.writable(), libc::MAP_FIXED);
+        self.presence.set(false);
+        match self.place.get() {
+            Place::Away(address) => turns::unmap(address, self.writable()),
+            Place::Lost => {}
+            Place::InSlot => {
+                turns::forget_present(self);
+                // A slot that goes as well takes the memory with it.
+                if self.writable() > 0 && Arc::strong_count(&self.slot) > 1 {
+                    // Without maps for the reservation there are none for a new one either; the memory stays until the
+                    // slot goes.
+                    let _ = map_reserved(self.address(), self.writable(), libc::MAP_FIXED);
+                }
+            }
         }
     }
 }
