@@ -11,7 +11,6 @@ pub mod http;
 pub mod kv;
 pub mod memory;
 pub mod orders;
-mod sqlite;
 #[cfg(test)]
 mod testing;
 

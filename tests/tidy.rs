@@ -21,7 +21,7 @@ const LONG_TEST_NAMES_LEFT: usize = 0;
 /// From the bottom up. A layer may name only layers of earlier rows, and not its neighbours in its own row.
 const LAYERS: &[&[&str]] = &[
     &["rpc", "limits", "budget", "concurrency", "image"],
-    &["protocol", "observe", "quota"],
+    &["protocol", "observe", "quota", "store"],
     &["transport"],
     &["schema"],
     &["catalog"],

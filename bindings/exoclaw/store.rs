@@ -11,8 +11,8 @@ use super::budget::UsageTotals;
 use super::facts::Fact;
 use super::route::SessionId;
 use super::wire::Usage;
-use crate::bindings::sqlite::Database;
-pub(crate) use crate::bindings::sqlite::StoreError;
+use crate::store::database::Database;
+pub(crate) use crate::store::database::StoreError;
 pub(crate) use tables::{SessionSummary, Turn};
 
 /// What is known when a message arrives.

@@ -8,7 +8,7 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::Value;
 
-use crate::bindings::sqlite::{Database, StoreError};
+use crate::store::database::{Database, StoreError};
 
 const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS entries (

@@ -40,6 +40,11 @@ impl HostFunctions {
         Self(Arc::new(Mutex::new(Exports::new(functions_max))))
     }
 
+    /// Numbers begin after this one from now on: a session that was read from its image may hold earlier ones.
+    pub(crate) fn number_from(&self, last_number: u64) {
+        self.0.lock().skip_ids_below(last_number + 1);
+    }
+
     /// The function of that number.
     pub(crate) fn get(&self, number: u64) -> Option<NativeFunction> {
         self.0.lock().get(number).cloned()

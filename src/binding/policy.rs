@@ -98,19 +98,28 @@ pub struct Principal {
     pub roles: Roles,
     /// Its quotas and what it uses of them, on all its connections together.
     pub account: Arc<Account>,
+    /// Whether its sessions may outlive the server; not those of a connection inside this process, which ends with it.
+    pub(crate) keeps_sessions: bool,
 }
 
 impl Principal {
     /// A principal with an account of its own and no roles.
     pub fn new(name: impl Into<String>, policy: Policy, quotas: Quotas) -> Self {
         let account = Arc::new(Account::new(quotas, Instant::now()));
-        Self { name: name.into(), policy, roles: Roles::default(), account }
+        Self { name: name.into(), policy, roles: Roles::default(), account, keeps_sessions: true }
     }
 
     /// The same principal, with the same account, in these roles.
     #[must_use]
     pub fn with_roles(mut self, roles: Roles) -> Self {
         self.roles = roles;
+        self
+    }
+
+    /// The same principal on a connection inside this process.
+    #[must_use]
+    pub(crate) fn in_process(mut self) -> Self {
+        self.keeps_sessions = false;
         self
     }
 

@@ -68,6 +68,9 @@ pub(super) struct ServeArgs {
     /// Address and port to listen on; port 0 lets the system choose [default: 127.0.0.1:7400]
     #[arg(long, value_name = "ADDR")]
     pub(super) listen: Option<String>,
+    /// Folder in which sessions survive a restart of the server
+    #[arg(long, value_name = "DIR")]
+    pub(super) state: Option<PathBuf>,
     /// Serve stdin and stdout, one message per line, instead of listening
     #[arg(long)]
     pub(super) stdio: bool,

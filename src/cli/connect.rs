@@ -26,6 +26,7 @@ pub(super) fn build_server(settings: &Settings, loaded: Loaded) -> Result<Server
         .loaded(loaded)
         .limits(settings.limits.clone())
         .sessions(settings.sessions.clone())
+        .state_folder(settings.state.clone())
         .shards(settings.shards);
     #[cfg(feature = "mcp")]
     {
@@ -36,7 +37,7 @@ pub(super) fn build_server(settings: &Settings, loaded: Loaded) -> Result<Server
     }
     builder.build().map_err(|error| match error {
         StartError::Policies(_) | StartError::Settings(_) => wrong(&error),
-        StartError::Bindings(_) | StartError::Io(_) => Failure::Run(error.to_string()),
+        StartError::Bindings(_) | StartError::State(_) | StartError::Io(_) => Failure::Run(error.to_string()),
     })
 }
 

@@ -24,6 +24,7 @@ const SERVICES_WAIT_MAX: Duration = Duration::from_secs(2);
 pub(super) async fn run(args: &ServeArgs) -> Result<(), Failure> {
     let settings = args.settings.load(Overrides {
         listen: args.listen.clone(),
+        state: args.state.clone(),
         stdio: args.stdio,
         ..Overrides::default()
     })?;

@@ -12,8 +12,8 @@ use std::time::Duration;
 use super::signals::Signals;
 
 /// What a stop may take beyond `drain_ms` before it is forced.
-/// The server takes at most five seconds after the drain; the rest is for a machine that is busy.
-const STOP_GRACE: Duration = Duration::from_secs(10);
+/// The server takes at most eleven seconds after the drain; the rest is for a machine that is busy.
+const STOP_GRACE: Duration = Duration::from_secs(15);
 
 /// What remains after a second signal, which ends the main thread's wait.
 const SECOND_SIGNAL_GRACE: Duration = Duration::from_secs(1);

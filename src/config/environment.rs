@@ -11,7 +11,7 @@ use toml::{Table, Value};
 use super::units::Unit;
 use super::{ConfigError, Settings};
 use crate::quota::Quotas;
-use crate::server::settings::{AuditSettings, TlsSettings};
+use crate::server::settings::{AuditSettings, StateSettings, TlsSettings};
 
 /// Prefix of all variables that are read here.
 const PREFIX: &str = "SCOMP_";
@@ -95,6 +95,11 @@ fn template() -> Table {
     let complete = Settings {
         bindings: Some(PathBuf::new()),
         tls: Some(TlsSettings { cert: PathBuf::new(), key: PathBuf::new() }),
+        state: StateSettings {
+            dir: Some(PathBuf::new()),
+            key_file: Some(PathBuf::new()),
+            ..default.state.clone()
+        },
         audit: AuditSettings { path: Some(PathBuf::new()), ..default.audit.clone() },
         quotas: Quotas {
             sessions_max: Some(0),

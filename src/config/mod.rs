@@ -12,7 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::{DURATION_MS_MAX, Limits, SettingsError};
 use crate::quota::Quotas;
-use crate::server::settings::{AuditSettings, AuthSettings, OriginSettings, ServerSettings, TlsSettings};
+use crate::server::settings::{
+    AuditSettings, AuthSettings, OriginSettings, ServerSettings, StateSettings, TlsSettings,
+};
 use crate::server::shards;
 use crate::sessions::SessionSettings;
 
@@ -65,6 +67,8 @@ pub struct Settings {
     /// Code mode for MCP clients.
     #[cfg(feature = "mcp")]
     pub mcp: crate::server::settings::McpSettings,
+    /// Where sessions are kept beyond the life of the server.
+    pub state: StateSettings,
 }
 
 /// What is logged, and how.
@@ -96,6 +100,8 @@ pub struct Overrides {
     pub bindings: Option<PathBuf>,
     /// See [`Settings::mcp_files`]; replaces those of the file.
     pub mcp_files: Vec<PathBuf>,
+    /// See [`StateSettings::dir`].
+    pub state: Option<PathBuf>,
     /// See [`Settings::stdio`]; a flag can only turn it on.
     pub stdio: bool,
 }
@@ -149,6 +155,7 @@ impl Default for Settings {
             server: ServerSettings::default(),
             #[cfg(feature = "mcp")]
             mcp: crate::server::settings::McpSettings::default(),
+            state: StateSettings::default(),
         }
     }
 }
@@ -186,6 +193,7 @@ impl Settings {
         if !overrides.mcp_files.is_empty() {
             settings.mcp_files = overrides.mcp_files;
         }
+        settings.state.dir = overrides.state.or(settings.state.dir);
         settings.stdio |= overrides.stdio;
         settings.check()?;
         Ok(settings)
@@ -205,6 +213,7 @@ impl Settings {
         self.limits.check()?;
         self.sessions.check()?;
         self.server.check()?;
+        self.state.check()?;
         self.quotas.check("quotas")?;
         #[cfg(feature = "mcp")]
         self.mcp.check()?;

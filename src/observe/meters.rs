@@ -133,6 +133,7 @@ const CLOSES: Family = Family { name: "scomp_closes_total", label: "code" };
 const STRAYS: Family = Family { name: "scomp_stray_messages_total", label: "kind" };
 const PEER_WARNINGS: Family = Family { name: "scomp_peer_warnings_total", label: "kind" };
 const AUDIT_DROPPED: Family = Family { name: "scomp_audit_dropped_total", label: "log" };
+const STORE_FAILURES: Family = Family { name: "scomp_store_failures_total", label: "kind" };
 const LOG_DROPPED: &str = "scomp_log_dropped_total";
 
 fn describe() {
@@ -149,6 +150,10 @@ fn describe() {
     metrics::describe_counter!(CLOSES.name, "Connections that the server closed, by WebSocket close code");
     metrics::describe_counter!(STRAYS.name, "Messages that matched no request and no method");
     metrics::describe_counter!(PEER_WARNINGS.name, "Protocol violations of peers of other protocols");
+    metrics::describe_counter!(
+        STORE_FAILURES.name,
+        "Sessions that could not be stored or read back, by kind"
+    );
     metrics::describe_counter!(LOG_DROPPED, "Log lines lost because stderr was not read in time");
     metrics::describe_counter!(AUDIT_DROPPED.name, "Audit records lost because the disk was too slow");
 }
@@ -166,6 +171,11 @@ pub(crate) fn record_eval(eval: u64, error: Option<&ErrorObject>, took: Duration
         None => METERS.evals_ok.increment(1),
         Some(error) => METERS.count(EVALS, outcome_name(Some(error))),
     }
+}
+
+/// Counts a session that could not be stored or read back.
+pub(crate) fn record_store_failure(kind: &'static str) {
+    METERS.count(STORE_FAILURES, kind);
 }
 
 /// Counts slices.

@@ -91,6 +91,8 @@ kinds! {
     SessionClosed => code::EVAL,
     /// The heap of the session is gone; it started over.
     SessionLost => code::EVAL,
+    /// The server stopped during a call; whether the binding has done its work is not known.
+    OutcomeUnknown => code::EVAL,
     /// No checkpoint of that number.
     UnknownCheckpoint => code::EVAL,
     /// A call that was in flight when the session was forked: its answer goes to the original.

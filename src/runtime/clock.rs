@@ -13,6 +13,8 @@ use crate::session::Time;
 #[derive(Debug)]
 pub(crate) struct Clock {
     epoch: Instant,
+    /// The time of the session at `epoch`: what it lived in other processes, and the time between them.
+    offset: Duration,
     /// Milliseconds from 1970 to the start of the session.
     origin_ms: f64,
     /// Takes the place of the operating system in a test.
@@ -32,7 +34,21 @@ impl Clock {
     /// Starts now, with the randomness of the operating system.
     pub(crate) fn start() -> Self {
         let origin = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { epoch: Instant::now(), origin_ms: origin.as_secs_f64() * 1e3, seeded: None }
+        Self {
+            epoch: Instant::now(),
+            offset: Duration::ZERO,
+            origin_ms: origin.as_secs_f64() * 1e3,
+            seeded: None,
+        }
+    }
+
+    /// Goes on for a session that began at `origin_ms` and was stored at `stored_at`: by the clock of the system, but
+    /// never back.
+    pub(crate) fn resume(origin_ms: f64, stored_at: Time) -> Self {
+        let clock = Self::start();
+        let elapsed = Duration::try_from_secs_f64((clock.origin_ms - origin_ms) / 1e3).unwrap_or_default();
+        let offset = elapsed.max(stored_at.since_start()).min(crate::limits::DURATION_MAX);
+        Self { offset, origin_ms, ..clock }
     }
 
     /// Starts on the first day of 2001 and stands still until it is [advanced](Self::advance); random bytes follow from
@@ -40,7 +56,12 @@ impl Clock {
     #[cfg(test)]
     pub(crate) fn seeded(seed: u64) -> Self {
         let seeded = Seeded { random: Cell::new(seed), elapsed: Cell::default() };
-        Self { epoch: Instant::now(), origin_ms: 978_307_200_000.0, seeded: Some(seeded) }
+        Self {
+            epoch: Instant::now(),
+            offset: Duration::ZERO,
+            origin_ms: 978_307_200_000.0,
+            seeded: Some(seeded),
+        }
     }
 
     /// Moves a seeded clock on.
@@ -56,13 +77,13 @@ impl Clock {
             random.set(split_mix(random.get()));
             Seeded { random: Cell::new(!random.get()), elapsed: elapsed.clone() }
         });
-        Self { epoch: self.epoch, origin_ms: self.origin_ms, seeded }
+        Self { epoch: self.epoch, offset: self.offset, origin_ms: self.origin_ms, seeded }
     }
 
     /// The time since the session began.
     pub(crate) fn now(&self) -> Time {
         let elapsed = self.seeded.as_ref().map(|seeded| seeded.elapsed.get());
-        Time::after_start(elapsed.unwrap_or_else(|| self.epoch.elapsed()))
+        Time::after_start(elapsed.unwrap_or_else(|| self.offset + self.epoch.elapsed()))
     }
 
     /// Seconds of the clock of the system, for what is done once in a while.
@@ -72,7 +93,8 @@ impl Clock {
 
     /// When that moment of the session is by the clock of this process.
     pub(crate) fn instant(&self, time: Time) -> Instant {
-        self.epoch.checked_add(time.since_start()).unwrap_or_else(|| self.epoch + crate::limits::DURATION_MAX)
+        let ahead = time.since_start().saturating_sub(self.offset);
+        self.epoch.checked_add(ahead).unwrap_or_else(|| self.epoch + crate::limits::DURATION_MAX)
     }
 
     /// Milliseconds from 1970 to the start of the session.

@@ -20,6 +20,7 @@
 //! | `Callable` | what an exported function is: one of the script, of a handler, or of the client itself |
 //! | [`FnRef`](crate::protocol::fn_ref::FnRef) | the name of a function that crossed: `f7` of the script, `h3` of a handler, `2:c1` of a client |
 
+mod build;
 mod clock;
 mod context_pool;
 mod driver;
@@ -42,13 +43,16 @@ mod slice;
 mod slices;
 mod source;
 mod stack;
+mod stored;
 mod thrown;
 mod total;
 mod value;
 
+pub(crate) use build::image_build;
 pub(crate) use driver::{Driver, DriverParts, Fork, SessionStart};
 pub(crate) use heap::release_freed_memory;
 pub(crate) use hibernation::{HibernateWhen, Hibernation, HibernationSettings};
 pub(crate) use port::{ForkAdmission, Port};
+pub(crate) use stored::{RestoredSession, hold_slots, new_base, release_slots};
 pub(crate) use total::Claim;
 pub(crate) use total::MemoryTotal;

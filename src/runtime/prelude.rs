@@ -44,6 +44,11 @@ static UNITS: [Part; 8] = [
     part!("walks": "walks"),
 ];
 
+/// The sources of all parts: a heap holds functions of them.
+pub(crate) fn sources() -> impl Iterator<Item = &'static str> {
+    std::iter::once(&CORE).chain(&UNITS).flat_map(|part| part.files.iter().copied())
+}
+
 /// Installs the core into a fresh context; returns the functions that the engine calls.
 pub(crate) fn install<'js>(ctx: &Ctx<'js>, host: Object<'js>) -> rquickjs::Result<Object<'js>> {
     CORE.load(ctx)?.call((host,))

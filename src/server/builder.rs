@@ -22,6 +22,7 @@ use crate::observe::audit::Audit;
 use crate::package::loader::Loaded;
 use crate::package::{Package, PackageError};
 use crate::sessions::{Directory, SessionSettings};
+use crate::store::StateSettings;
 
 /// CPU time past the limit after which a shard inside JavaScript counts as stuck.
 const STUCK_GRACE: Duration = Duration::from_secs(2);
@@ -43,6 +44,7 @@ pub struct ServerBuilder {
     tls: Option<Tls>,
     audit: Audit,
     settings: ServerSettings,
+    state: StateSettings,
     timeouts: Timeouts,
     additions: Additions,
     #[cfg(feature = "mcp")]
@@ -64,6 +66,7 @@ impl Server {
             tls: None,
             audit: Audit::default(),
             settings: ServerSettings::default(),
+            state: StateSettings::default(),
             additions: Additions::default(),
             #[cfg(feature = "mcp")]
             mcp: super::settings::McpSettings::default(),
@@ -188,6 +191,14 @@ impl ServerBuilder {
         self
     }
 
+    /// Where sessions are kept beyond the life of the server. Only a program that is linked at fixed addresses can do
+    /// that, as `scomp-serve` is; [`Self::build`] fails in others.
+    #[must_use]
+    pub fn state_folder(mut self, settings: StateSettings) -> Self {
+        self.state = settings;
+        self
+    }
+
     /// Starts the shards.
     pub fn build(mut self) -> Result<Server, StartError> {
         let functions = std::mem::take(&mut self.functions);
@@ -201,10 +212,12 @@ impl ServerBuilder {
         self.settings.check()?;
         #[cfg(feature = "mcp")]
         self.mcp.check()?;
+        self.state.check()?;
         start::refuse_unknown_names(&self.gate, &self.additions.policies, &self.handlers.catalog())?;
         let stuck_after = self.limits.cpu_max() + STUCK_GRACE;
         let limits = Arc::new(self.limits);
-        let directory = Directory::new(self.handlers, limits, self.sessions, &self.name, self.audit);
+        let store = start::open_store(&self.state, self.sessions.ttl_ms)?;
+        let directory = Directory::new(self.handlers, limits, self.sessions, &self.name, self.audit, store);
         let directory = directory.shared_by(self.gate.principals()).into_shared();
         let shards = Shards::start(self.shard_count)?;
         let lost_from = Arc::clone(&directory);

@@ -127,6 +127,13 @@ impl Gate {
         names.len().max(1)
     }
 
+    /// The principal of that name.
+    pub(crate) fn principal(&self, name: &str) -> Option<Arc<Principal>> {
+        let known = self.tokens.iter().map(|token| &token.principal).find(|principal| principal.name == name);
+        let local = || Some(&self.local).filter(|local| local.name == name);
+        known.or_else(local).cloned()
+    }
+
     /// The principal behind a request, or why it is refused.
     pub(crate) fn admit(&self, uri: &Uri, headers: &HeaderMap) -> Result<Arc<Principal>, Refusal> {
         if self.is_open() && !origin::is_loopback_host(uri, headers) {

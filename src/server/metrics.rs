@@ -20,6 +20,10 @@ pub(crate) fn page(state: &ServerState) -> String {
     );
     let stored = usize::try_from(residency.stored_bytes()).unwrap_or(usize::MAX);
     gauge(&mut text, "scomp_hibernated_bytes", "Bytes that these heaps take on disk", stored);
+    if let Some(bytes) = state.directory.stored_bytes() {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        gauge(&mut text, "scomp_stored_bytes", "Bytes of the images of stored sessions", bytes);
+    }
     gauge(&mut text, "scomp_connections", "Open connections", state.connections.open());
     let stuck = state.shards.stuck();
     gauge(&mut text, "scomp_stuck_shards", "Retired shards whose threads have not ended", stuck.stuck);

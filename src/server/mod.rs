@@ -131,11 +131,33 @@ impl Server {
 
     async fn maintain(&self, trimmer: &mut Trimmer) {
         self.state.directory.expire().await;
+        self.wake_due_sessions().await;
         let (most, now) = (self.state.directory.take_most(), self.state.directory.len());
         if trimmer.is_due(most, now, Instant::now()) {
             self.shards.release_memory();
         }
         observe::run_upkeep();
+    }
+
+    /// Starts stored sessions that have something to do by themselves, such as a timer.
+    async fn wake_due_sessions(&self) {
+        for (id, principal) in self.state.directory.due_sessions().await {
+            let principal = self.state.gate.principal(&principal);
+            let shard = self.shards.least_loaded();
+            let (Some(principal), Some(shard)) = (principal, shard) else {
+                self.state.directory.give_up_due(&id);
+                continue;
+            };
+            let directory = Arc::clone(&self.state.directory);
+            let revive = move || {
+                tokio::task::spawn_local(async move {
+                    if directory.revive(&principal, &id).await.is_err() {
+                        directory.give_up_due(&id);
+                    }
+                });
+            };
+            shard.run(revive);
+        }
     }
 
     /// Serves a connection over any transport. Returns when it is over.
@@ -157,6 +179,7 @@ impl Server {
     ) -> io::Result<()> {
         let shard = self.shards.least_loaded().ok_or_else(|| io::Error::other("no shard"))?;
         let timeouts = Timeouts::NONE;
+        let principal = Arc::new(Principal::clone(&principal).in_process());
         let config = ConnectionConfig {
             directory: Arc::clone(&self.state.directory),
             principal,

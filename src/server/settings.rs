@@ -15,6 +15,7 @@ pub use crate::mcp::server::McpSettings;
 use crate::observe::audit::Audit;
 use crate::quota::Quotas;
 pub use crate::sessions::SessionSettings;
+pub use crate::store::{Durability, StateSettings};
 
 /// `[auth]`: who may connect. Without any token every client may, but only from this machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

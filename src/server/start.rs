@@ -1,12 +1,16 @@
 //! Why a server cannot be started.
 
 use std::io;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::Gate;
 use crate::binding::{Policy, PolicyNames, UnknownName};
 use crate::catalog::Catalog;
-use crate::limits::SettingsError;
+use crate::limits::{DURATION_MS_MAX, SettingsError};
 use crate::package::PackageError;
+use crate::runtime::{hold_slots, image_build, new_base};
+use crate::store::{FileStore, StateSettings, Store as _, StoreError};
 
 /// Why a server could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +24,9 @@ pub enum StartError {
     /// Limits or other settings that would crash the server, or with which it could serve nothing.
     #[error(transparent)]
     Settings(#[from] SettingsError),
+    /// The state folder cannot be used.
+    #[error("state.dir: {0}")]
+    State(String),
     /// An error of the operating system.
     #[error("cannot start: {0}")]
     Io(#[from] io::Error),
@@ -31,6 +38,28 @@ pub fn check_policies(gate: &Gate, of_packages: &[(String, Policy)], catalog: &C
     let mut unknown = gate.check_policies(&names);
     unknown.extend(of_packages.iter().flat_map(|(place, policy)| names.check(place, policy)));
     unknown
+}
+
+/// Opens the state folder, if there is one, and keeps the address windows of its sessions for them. Before any context is
+/// made: where their windows are is decided then.
+pub(super) fn open_store(
+    settings: &StateSettings,
+    ttl_ms: u64,
+) -> Result<Option<Arc<FileStore>>, StartError> {
+    if settings.dir.is_none() {
+        return Ok(None);
+    }
+    let wrong = |error: StoreError| StartError::State(format!("{error} ({})", error.kind()));
+    let build = image_build().map_err(|error| wrong(error.into()))?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let detached_until_ms =
+        u64::try_from(now.as_millis()).unwrap_or(u64::MAX).saturating_add(ttl_ms.min(DURATION_MS_MAX));
+    let Some(store) = FileStore::open(settings, &build, new_base(), detached_until_ms).map_err(wrong)? else {
+        return Ok(None);
+    };
+    let slots = store.list().into_iter().map(|session| session.slot);
+    hold_slots(store.base(), slots).map_err(|error| StartError::State(error.to_string()))?;
+    Ok(Some(Arc::new(store)))
 }
 
 /// Fails with the names that are errors; logs the others.

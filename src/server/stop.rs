@@ -7,6 +7,9 @@ use super::Server;
 /// How long sessions have to answer the evals that they abort when the server stops.
 const LAST_ANSWERS_MAX: Duration = Duration::from_secs(1);
 
+/// How long sessions have to be stored when the server stops; those that were idle are stored already.
+const STORE_MAX: Duration = Duration::from_secs(5);
+
 /// How long connections have to close after that; then the same for the processes of bindings and the audit log.
 const CLOSE_MAX: Duration = Duration::from_secs(2);
 
@@ -15,7 +18,7 @@ const IDLE_LOOK_EVERY: Duration = Duration::from_millis(20);
 
 impl Server {
     /// Stops: no new sessions, running evals get `drain_max` to finish, connections are closed. Returns within
-    /// `drain_max` and five seconds, whatever a shard or a handler does.
+    /// `drain_max` and five seconds, or eleven with a state folder, whatever a shard or a handler does.
     pub async fn stop(&self, drain_max: Duration) {
         self.state.directory.drain();
         // A session on a stuck shard does not report whether it is idle.
@@ -26,13 +29,19 @@ impl Server {
             self.state.tasks.close();
             self.state.tasks.wait().await;
         };
-        let _ = tokio::time::timeout(LAST_ANSWERS_MAX, ended).await;
+        let _ = tokio::time::timeout(self.last_answers_max(), ended).await;
         self.state.tasks.close();
         self.state.stop.cancel();
         let _ = tokio::time::timeout(CLOSE_MAX, self.state.tasks.wait()).await;
+        let _ = tokio::time::timeout(CLOSE_MAX, self.state.directory.close_store()).await;
         let audit = self.state.directory.audit();
         let last = async { tokio::join!(self.state.additions.stop_commands(), audit.sync()) };
         let _ = tokio::time::timeout(CLOSE_MAX, last).await;
+    }
+
+    /// What sessions get to answer or to be stored.
+    fn last_answers_max(&self) -> Duration {
+        if self.state.directory.stored_bytes().is_some() { STORE_MAX } else { LAST_ANSWERS_MAX }
     }
 
     async fn wait_until_idle(&self) {

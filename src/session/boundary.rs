@@ -73,6 +73,9 @@ pub(crate) enum ToSession {
     Inspect { request: u64 },
     /// A fork of the session is there, under the id and token in its value, or could not be made.
     Forked { request: u64, outcome: Result<Value, ErrorObject> },
+    /// The session is to be stored and to leave this process. Answered by [`FromSession::Suspended`], or by
+    /// [`FromSession::Ended`] where it is not worth storing or cannot be stored.
+    Suspend,
     /// The session is to end. Answered by [`FromSession::Ended`].
     End(Closing),
 }
@@ -130,6 +133,8 @@ pub(crate) enum FromSession {
     Observed(Observation),
     /// The answer to [`ToSession::Inspect`].
     Info { request: u64, info: SessionInfo },
+    /// The session was stored and goes on elsewhere; nothing comes after this. Its connection is to be closed.
+    Suspended { connection: Option<u64> },
     /// The session has ended; nothing comes after this. Its connection is to be closed.
     Ended { connection: Option<u64>, closing: Closing },
 }

@@ -22,6 +22,7 @@ mod handler_call;
 mod invoke;
 mod pairs;
 pub(crate) mod positions;
+mod rehost;
 mod reset;
 mod roles;
 mod script;
@@ -179,6 +180,8 @@ pub(crate) struct Session {
     checkpointing: Option<(InvokedBy, Option<String>)>,
     /// The request to go back to a checkpoint whose heap is being read.
     rewinding: Option<(InvokedBy, u64)>,
+    /// Whether it is to be stored and to leave this process.
+    is_suspending: bool,
 }
 
 impl Session {
@@ -193,6 +196,7 @@ impl Session {
             checked_for: None,
             checkpointing: None,
             rewinding: None,
+            is_suspending: false,
         }
     }
 
@@ -268,6 +272,7 @@ impl Session {
                 self.send(FromSession::Info { request, info });
             }
             ToSession::Forked { request, outcome } => self.finish_fork(request, outcome),
+            ToSession::Suspend => self.request_suspension(),
             ToSession::End(closing) => self.end(closing),
         }
     }

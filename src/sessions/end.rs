@@ -33,7 +33,8 @@ impl Directory {
 
     /// A connection is gone.
     pub(crate) async fn release(&self, lease: &SessionLease) {
-        let keep_until = (!lease.link.has_ended()).then(|| self.expiry(SystemTime::now()));
+        let is_kept = !lease.link.has_ended() || lease.link.is_suspended();
+        let keep_until = is_kept.then(|| self.expiry(SystemTime::now()));
         let release = Release {
             id: &lease.id,
             connection: lease.connection,
@@ -43,7 +44,10 @@ impl Directory {
         let ended = match self.table.release(release).await {
             Ok(Released::Superseded) => return,
             Ok(Released::Detached) => self.evict(&lease.principal.name).await,
-            Ok(Released::Removed) => self.live.remove(&lease.id),
+            Ok(Released::Removed) => {
+                self.forget_images(std::slice::from_ref(&lease.id));
+                self.live.remove(&lease.id)
+            }
             // It could not be resumed, nor would it expire.
             Err(error) => {
                 report("a session was not released", &error);
@@ -68,7 +72,11 @@ impl Directory {
     /// Takes the session of a principal that has been detached longest, if the principal has more than its share.
     pub(super) async fn evict(&self, principal: &str) -> Option<LiveSession> {
         match self.table.evict(&self.owner, principal, self.detached_share).await {
-            Ok(evicted) => self.live.remove(&evicted?),
+            Ok(evicted) => {
+                let evicted = evicted?;
+                self.forget_images(std::slice::from_ref(&evicted));
+                self.live.remove(&evicted)
+            }
             Err(error) => {
                 report("no detached session was evicted", &error);
                 None
@@ -85,6 +93,7 @@ impl Directory {
             report("no session was expired", &error);
             Vec::new()
         });
+        self.forget_images(&expired);
         let expired: Vec<LiveSession> = expired.iter().filter_map(|id| self.live.remove(id)).collect();
         for session in expired {
             let _ = session.link.send(ToSession::End(Closing::GoingAway)).await;
@@ -99,8 +108,11 @@ impl Directory {
         lost.into_iter().map(|session| session.slot).collect()
     }
 
-    /// Ends all sessions.
+    /// Ends all sessions, or stores them.
     pub(crate) async fn end_all(&self) {
+        if self.store.is_some() {
+            return self.suspend_all().await;
+        }
         let (ids, all): (Vec<_>, Vec<_>) = self.live.remove_all().into_iter().unzip();
         // Concurrently: a session on a stuck shard may have a full inbox, and the others must not wait for it.
         let end = join_all(all.iter().map(|session| session.link.send(ToSession::End(Closing::GoingAway))));
@@ -108,7 +120,8 @@ impl Directory {
     }
 
     /// Removes the records of sessions that are gone. If that fails, [`Self::expire`] tries again.
-    async fn remove_records(&self, ids: Vec<Arc<str>>) {
+    pub(super) async fn remove_records(&self, ids: Vec<Arc<str>>) {
+        self.forget_images(&ids);
         if !ids.is_empty()
             && let Err(error) = self.table.remove(&ids).await
         {

@@ -11,8 +11,8 @@
 //! - passes each message of the session to its [`SessionPort`](super::port::SessionPort), also in their order, and what
 //!   that returns back to the session. A host in the same process may ask the port for the outcome of a handler that is
 //!   ready at that moment; another one waits for [`ToSession::HandlerDone`].
-//! - relies on the session for the answers that a message asks for: `Attached`, `Info`, and `Ended`, the last of all.
-//!   After `Ended` it closes the receiver.
+//! - relies on the session for the answers that a message asks for: `Attached`, `Info`, and `Ended` or `Suspended`, the
+//!   last of all. After that it closes the receiver.
 //! - drops the port and the receiver if the session is lost. That ends it for its connections and handlers; the
 //!   directory removes it when it next looks, or at [`Directory::forget_shard`](super::Directory::forget_shard) where many
 //!   are lost together.
@@ -34,6 +34,7 @@ use super::link::SessionLink;
 use crate::binding::SessionScope;
 use crate::catalog::Catalog;
 use crate::rpc::ErrorObject;
+use crate::runtime::RestoredSession;
 pub(super) use local::LocalHost;
 
 /// A session to be started.
@@ -42,6 +43,8 @@ pub(crate) struct NewSession {
     pub(crate) scope: Arc<SessionScope>,
     /// The server's bindings.
     pub(crate) catalog: Arc<Catalog>,
+    /// The image that it goes on from.
+    pub(crate) restored: Option<Box<RestoredSession>>,
 }
 
 /// A session that was started.

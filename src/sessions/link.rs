@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
@@ -63,6 +63,8 @@ pub(crate) struct SessionLink {
     releases_held: AtomicUsize,
     last_number: AtomicU64,
     ended: CancellationToken,
+    /// Whether it was stored and goes on elsewhere.
+    is_suspended: AtomicBool,
 }
 
 /// Why a message was not sent.
@@ -92,8 +94,25 @@ impl SessionLink {
             releases_held: AtomicUsize::new(0),
             last_number: AtomicU64::new(0),
             ended: CancellationToken::new(),
+            is_suspended: AtomicBool::new(false),
         };
         (Arc::new(link), inbox_rx)
+    }
+
+    /// Numbers of the host begin after this one: a session that was read from its image may name numbers of the host
+    /// before.
+    pub(super) fn number_from(&self, last_number: u64) {
+        self.last_number.fetch_max(last_number, Relaxed);
+    }
+
+    /// The session was stored and goes on elsewhere.
+    pub(super) fn mark_suspended(&self) {
+        self.is_suspended.store(true, Relaxed);
+    }
+
+    /// Whether [`Self::mark_suspended`] was called.
+    pub(super) fn is_suspended(&self) -> bool {
+        self.is_suspended.load(Relaxed)
     }
 
     /// For a shard that ends its sessions: it does not keep them alive.
@@ -140,6 +159,11 @@ impl SessionLink {
     pub(super) fn hold_releases(self: &Arc<Self>) -> HeldReleases {
         self.releases_held.fetch_add(1, SeqCst);
         HeldReleases(Arc::clone(self))
+    }
+
+    /// Waits for the end of the session.
+    pub(super) async fn ended(&self) {
+        self.ended.cancelled().await;
     }
 
     /// Whether the session has ended.

@@ -61,6 +61,9 @@ impl Directory {
                 let (id, principal) = (record.id.to_string(), record.principal.to_string());
                 let (connected, info) = (record.expires_at.is_none(), link.inspect().await);
                 listed.push(Listed { id, principal, connected, info });
+            } else if self.is_stored(&record.id) {
+                let (id, principal) = (record.id.to_string(), record.principal.to_string());
+                listed.push(Listed { id, principal, connected: false, info: None });
             }
         }
         listed

@@ -24,6 +24,7 @@ mod port;
 mod residency;
 mod settings;
 mod share;
+mod stored;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,7 @@ use crate::limits::Limits;
 use crate::observe::audit::Audit;
 use crate::rpc::{ErrorObject, Kind};
 use crate::runtime::{Hibernation, MemoryTotal};
+use crate::store::FileStore;
 use host::{LocalHost, SessionHost};
 pub(crate) use link::SessionLink;
 pub(crate) use list::ListScope;
@@ -51,7 +53,8 @@ pub(crate) use open::{OpenSession, SessionLease};
 pub(crate) use port::out_of_budget;
 use residency::ResidencyCounts;
 pub use settings::SessionSettings;
-use table::{MemoryTable, SessionTable};
+use stored::StoredSessions;
+use table::{MemoryTable, SessionTable, SqliteTable};
 
 /// The owner of sessions in the table of a server that has a table of its own.
 const THIS_NODE: &str = "local";
@@ -80,6 +83,8 @@ pub(crate) struct Directory {
     /// The memory of all sessions.
     memory: Arc<MemoryTotal>,
     residency: Arc<ResidencyCounts>,
+    /// Where sessions are kept beyond the life of the server.
+    store: Option<StoredSessions>,
 }
 
 impl Directory {
@@ -90,6 +95,7 @@ impl Directory {
         settings: SessionSettings,
         server_name: &str,
         audit: Audit,
+        store: Option<Arc<FileStore>>,
     ) -> Self {
         let memory = MemoryTotal::new(limits.memory_total_bytes_max);
         let hibernation = Hibernation::open(&settings.hibernation());
@@ -101,6 +107,13 @@ impl Directory {
             hibernation,
             Arc::clone(&residency),
         );
+        let (host, table): (LocalHost, Arc<dyn SessionTable>) = match &store {
+            Some(store) => {
+                let table = SqliteTable::new(store.database().clone());
+                (host.with_store(Arc::<FileStore>::clone(store)), Arc::new(table))
+            }
+            None => (host, Arc::new(MemoryTable::default())),
+        };
         Self {
             listings: Listings::new(&handlers),
             handlers,
@@ -108,7 +121,7 @@ impl Directory {
             detached_share: settings.detached_max,
             settings,
             server: to_json(&json!({"name": server_name, "version": env!("CARGO_PKG_VERSION")})),
-            table: Arc::new(MemoryTable::default()),
+            table,
             live: LiveSessions::default(),
             host: Box::new(host),
             owner: THIS_NODE.into(),
@@ -117,6 +130,7 @@ impl Directory {
             audit,
             memory,
             residency,
+            store: store.map(StoredSessions::new),
         }
     }
 

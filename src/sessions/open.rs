@@ -138,7 +138,8 @@ impl Directory {
         };
         let scope = SessionScope { id, principal: Arc::clone(principal), audit: self.audit.clone() };
         let scope = Arc::new(scope);
-        let session = NewSession { scope: Arc::clone(&scope), catalog: Arc::clone(&listing.catalog) };
+        let catalog = Arc::clone(&listing.catalog);
+        let session = NewSession { scope: Arc::clone(&scope), catalog, restored: None };
         let HostedSession { link, shard } = self.host.start(session).await?;
         let live = LiveSession { link: Arc::clone(&link), shard, slot, _life: LifeRecord::new(scope) };
         let id = Arc::clone(&record.id);
@@ -189,7 +190,10 @@ impl Directory {
             observe::record_refusal("session");
             ErrorObject::new(Kind::SessionRefused, "session not found")
         };
-        let link = self.live.link(&resume.id).filter(|link| !link.has_ended()).ok_or_else(refused)?;
+        let link = match self.live_link(&resume.id) {
+            Some(link) => link,
+            None => self.revive_for(principal, resume).await?.ok_or_else(refused)?,
+        };
         let token = random_token();
         let claim = SessionClaim {
             id: &resume.id,

@@ -94,6 +94,12 @@ impl SessionPort {
         &self.host_functions
     }
 
+    /// Numbers of the host begin after this one.
+    pub(super) fn number_from(&self, last_number: u64) {
+        self.link.number_from(last_number);
+        self.host_functions.number_from(last_number);
+    }
+
     /// Begins a handler's work.
     fn begin(&self, call: HandlerCall, cancel: &CancelSignal) -> BegunCall {
         self.try_begin(call, cancel).unwrap_or_else(|error| BegunCall::Done(Err(error)))
@@ -315,6 +321,10 @@ impl SessionPort {
             FromSession::Used { cpu, slices } => return self.charge(cpu, slices),
             FromSession::Observed(observation) => self.observe(observation),
             FromSession::Info { request, info } => self.link.answer_inspection(request, info),
+            FromSession::Suspended { connection } => {
+                self.link.mark_suspended();
+                self.end(connection, Closing::GoingAway);
+            }
             FromSession::Ended { connection, closing } => self.end(connection, closing),
         }
         None

@@ -9,6 +9,7 @@
 //! nothing. An old connection that is slow to end thus cannot detach a session that a newer one has taken over.
 
 mod memory;
+mod sqlite;
 #[cfg(test)]
 mod suite;
 
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::token::{TokenHash, TokenHashes};
 pub(super) use memory::MemoryTable;
+pub(super) use sqlite::SqliteTable;
 #[cfg(test)]
 pub(super) use suite::table_suite;
 
@@ -47,7 +49,7 @@ pub(crate) struct SessionRecord {
 
 impl SessionRecord {
     /// Whether it is past its time.
-    fn has_expired(&self, now: SystemTime) -> bool {
+    pub(super) fn has_expired(&self, now: SystemTime) -> bool {
         self.expires_at.is_some_and(|at| at <= now)
     }
 }
@@ -132,4 +134,9 @@ pub(crate) trait SessionTable: Send + Sync {
 
     /// Up to `max` sessions in the order of their ids: of one principal, or of all.
     fn list<'a>(&'a self, principal: Option<&'a str>, max: usize) -> TableFuture<'a, Vec<SessionRecord>>;
+}
+
+fn may_claim(record: &SessionRecord, claim: &SessionClaim<'_>) -> bool {
+    let is_own = &*record.principal == claim.principal && &*record.owner == claim.owner;
+    is_own && record.tokens.accept(&claim.shown) && !record.has_expired(claim.now)
 }

@@ -7,6 +7,7 @@ use super::super::engine::{ContextCopy, DormantContext, Engine, WakeError};
 use super::super::hibernation::{ImageStore, StoredImage};
 use super::super::total::MemoryTotal;
 use crate::image::ImageError;
+use crate::image::delta::PageRun;
 use crate::limits::Limits;
 
 /// Where the heap is.
@@ -116,7 +117,7 @@ impl Context {
             return Ok(None);
         };
         engine.with_pages(|pages| match &mut self.image {
-            Some(image) => image.update(pages, &[]),
+            Some(image) => image.update(pages, &[]).map(drop),
             None => {
                 self.image = Some(store.write(pages, &[])?);
                 Ok(())
@@ -129,6 +130,24 @@ impl Context {
             image.set_unmapped();
             image.stored_bytes()
         }))
+    }
+
+    /// Brings the image up to date with a heap that stays in memory. Returns the pages that have changed since the image
+    /// before, if there was one, and the engine.
+    pub(super) fn update_image(
+        &mut self,
+        store: Option<&Arc<ImageStore>>,
+    ) -> (Option<Vec<PageRun>>, Option<Rc<Engine>>) {
+        let Some(engine) = self.engine().map(Rc::clone) else { return (None, None) };
+        let runs = engine.with_pages(|pages| match (&mut self.image, store) {
+            (Some(image), _) => image.update(pages, &[]).ok().flatten(),
+            (None, Some(store)) => {
+                self.image = store.write(pages, &[]).ok();
+                None
+            }
+            (None, None) => None,
+        });
+        (runs, Some(engine))
     }
 
     fn give_up_memory(&mut self) {

@@ -45,6 +45,7 @@ impl Driver {
     }
 
     fn write_out(&mut self) {
+        self.store_idle();
         let Some(store) = self.hibernation.store.clone() else { return };
         self.free_roots();
         match self.context.hibernate(&store) {

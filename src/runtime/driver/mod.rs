@@ -3,8 +3,10 @@
 //! The machine (`crate::session`) decides; the driver reads the clock, enters JavaScript and sends. It does one thing at a
 //! time. Messages are taken in between the slices of a turn and, one by one, between turns.
 
+mod beginning;
 mod checkpoint;
 mod context;
+mod durable;
 mod fork;
 mod hibernate;
 mod share;
@@ -20,12 +22,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
-use super::clock::Clock;
 use super::context_pool::{self, ContextPurpose};
 use super::engine::EngineError;
 use super::guest::SharedSession;
 use super::hibernation::{Hibernation, IdleMark};
-use super::poll_counter::{Pace, PollCounter};
+use super::poll_counter::Pace;
 use super::port::Port;
 use super::shard::{Residence, Shard};
 use super::slices::{self, Contender};
@@ -33,18 +34,14 @@ use super::total::MemoryTotal;
 use crate::limits::Limits;
 use crate::quota::Account;
 use crate::session::boundary::{FromSession, Observation, ToSession};
-use crate::session::{BeginTurn, Effect, Input, RootId, Session, SessionState, Stop, Time, TurnReport};
+use crate::session::{BeginTurn, Effect, Input, RootId, Stop, Time, TurnReport};
+use crate::store::Store;
+use beginning::Beginning;
+pub(crate) use beginning::SessionStart;
 use checkpoint::HeapCheckpoint;
 use context::Context;
+use durable::Durable;
 pub(crate) use fork::Fork;
-
-/// What a session begins with.
-pub(crate) enum SessionStart {
-    /// A context of its own.
-    Fresh(Box<SessionState>),
-    /// The heap of another session.
-    Fork(Box<Fork>),
-}
 
 /// What a driver is made of.
 pub(crate) struct DriverParts {
@@ -54,6 +51,8 @@ pub(crate) struct DriverParts {
     pub(crate) memory: Arc<MemoryTotal>,
     /// When its heap leaves memory, and where it goes.
     pub(crate) hibernation: Hibernation,
+    /// Where the session is kept beyond the life of the process.
+    pub(crate) store: Option<Arc<dyn Store>>,
     /// What the watchdog charges while the shard is stuck in this session.
     pub(crate) account: Arc<Account>,
     /// The shard that it is to run on, which is that of this thread; absent elsewhere than on a shard.
@@ -88,58 +87,19 @@ pub(crate) struct Driver {
     checkpoints: BTreeMap<u64, Rc<HeapCheckpoint>>,
     /// Held by every live session that was forked from the same one.
     family: Rc<()>,
+    /// Absent where sessions end with the process.
+    durable: Option<Durable>,
     /// Last, so that it is dropped last.
     context: Context,
-}
-
-/// The parts of a driver that depend on what its session begins with.
-struct Beginning {
-    machine: Session,
-    clock: Clock,
-    context: Context,
-    poll_counter: Arc<PollCounter>,
-    freed: Vec<RootId>,
-    checkpoints: BTreeMap<u64, Rc<HeapCheckpoint>>,
-    family: Rc<()>,
-}
-
-impl Beginning {
-    fn fresh(
-        state: SessionState,
-        limits: &Arc<Limits>,
-        memory: &Arc<MemoryTotal>,
-    ) -> Result<Self, EngineError> {
-        let engine = context_pool::take(limits, memory, ContextPurpose::NewSession)?;
-        Ok(Self {
-            machine: Session::new(state, Arc::clone(limits)),
-            clock: Clock::start(),
-            poll_counter: Arc::clone(&engine.poll_counter),
-            context: Context::new(engine),
-            freed: Vec::new(),
-            checkpoints: BTreeMap::new(),
-            family: Rc::default(),
-        })
-    }
-
-    fn forked(fork: Fork, limits: &Arc<Limits>) -> Self {
-        let Fork { state, facts, freed, context, image, clock, checkpoints, family } = fork;
-        let mut machine = Session::new(state, Arc::clone(limits));
-        machine.set_context(facts);
-        let (context, poll_counter) =
-            (Context::from_image(context, image), Arc::new(PollCounter::detached()));
-        Self { machine, clock, context, poll_counter, freed, checkpoints, family }
-    }
 }
 
 impl Driver {
     /// A driver of a session, with a context of its own or that of the session it is a fork of.
     pub(crate) fn new(parts: DriverParts) -> Result<Self, EngineError> {
-        let DriverParts { start, limits, memory, hibernation, account, shard, port, inbox } = parts;
+        let DriverParts { start, limits, memory, hibernation, store, account, shard, port, inbox } = parts;
         let (inbox_tx, inbox_rx) = inbox;
-        let Beginning { machine, clock, context, poll_counter, freed, checkpoints, family } = match start {
-            SessionStart::Fresh(state) => Beginning::fresh(*state, &limits, &memory)?,
-            SessionStart::Fork(fork) => Beginning::forked(*fork, &limits),
-        };
+        let Beginning { machine, clock, context, poll_counter, freed, checkpoints, family, claim } =
+            Beginning::new(start, &limits, &memory)?;
         let session =
             Rc::new(SharedSession { machine: RefCell::new(machine), clock, port: Some(Rc::clone(&port)) });
         if let Some(engine) = context.resident() {
@@ -163,6 +123,7 @@ impl Driver {
             short_since: None,
             checkpoints,
             family,
+            durable: store.map(|store| Durable::new(store, claim)),
             context,
         };
         if let Some(bytes) = driver.context.stored_bytes() {
@@ -173,6 +134,8 @@ impl Driver {
 
     /// Serves until the session has ended.
     pub(crate) async fn run(mut self) {
+        // Those of a session that goes on from its image.
+        self.perform_effects();
         loop {
             if self.is_retired() {
                 self.apply(Input::Retired);
@@ -180,6 +143,12 @@ impl Driver {
             let contender = self.wait_for_share().await;
             if self.is_ending() {
                 break;
+            }
+            if self.session.machine.borrow().is_suspending() {
+                if self.suspend() {
+                    return;
+                }
+                continue;
             }
             if !self.wake_for_turn().await {
                 continue;
@@ -217,19 +186,6 @@ impl Driver {
 
     fn is_retired(&self) -> bool {
         self.residence.as_ref().is_some_and(Residence::is_retired)
-    }
-
-    /// Reports the numbers of references and of evals that wait, if they changed since the last report.
-    fn report_levels(&mut self) {
-        let levels = {
-            let state = &self.session.machine.borrow().state;
-            (state.references.len(), state.evals.queued())
-        };
-        if levels != self.levels {
-            self.levels = levels;
-            let (references, evals_queued) = levels;
-            self.port.send(FromSession::Observed(Observation::Levels { references, evals_queued }));
-        }
     }
 
     /// Waits for a message, or for the next thing whose time comes.
@@ -276,6 +232,12 @@ impl Driver {
     /// Applies an input and performs what follows from it.
     fn apply(&mut self, input: Input) {
         let now = self.now();
+        if let Some(durable) = &mut self.durable {
+            match &input {
+                Input::Message(message) => durable.note_message(message),
+                _ => durable.note_change(),
+            }
+        }
         let mut machine = self.session.machine.borrow_mut();
         machine.apply(input, now);
         if let Some(charged_to) = machine.take_checked() {

@@ -2,6 +2,7 @@
 
 use super::super::slices::{self, Contender};
 use super::Driver;
+use crate::session::boundary::{FromSession, Observation};
 use crate::session::{Input, Stop};
 
 impl Driver {
@@ -39,5 +40,18 @@ impl Driver {
         self.report_levels();
         self.apply(Input::Resuming);
         contender
+    }
+
+    /// Reports the numbers of references and of evals that wait, if they changed since the last report.
+    pub(super) fn report_levels(&mut self) {
+        let levels = {
+            let state = &self.session.machine.borrow().state;
+            (state.references.len(), state.evals.queued())
+        };
+        if levels != self.levels {
+            self.levels = levels;
+            let (references, evals_queued) = levels;
+            self.port.send(FromSession::Observed(Observation::Levels { references, evals_queued }));
+        }
     }
 }

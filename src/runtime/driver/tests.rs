@@ -82,8 +82,8 @@ fn driver(inbox: (mpsc::WeakSender<ToSession>, mpsc::Receiver<ToSession>), port:
     let memory = MemoryTotal::new(usize::MAX);
     let account = Arc::new(Account::new(Quotas::default(), Instant::now()));
     let hibernation = Hibernation::default();
-    let start = SessionStart::Fresh(Box::new(state));
-    let parts = DriverParts { start, limits, memory, hibernation, account, shard: None, port, inbox };
+    let (start, store) = (SessionStart::Fresh(Box::new(state)), None);
+    let parts = DriverParts { start, limits, memory, hibernation, store, account, shard: None, port, inbox };
     Driver::new(parts).unwrap()
 }
 

@@ -27,7 +27,7 @@ use crate::rpc::{ErrorObject, Kind};
 use crate::session::{AwaitedPromise, ContextFacts, RootId, Settled};
 
 pub(crate) use heap_runtime::HeapRuntime;
-pub(crate) use restore::{ContextCopy, DormantContext, WakeError};
+pub(crate) use restore::{ContextCopy, DormantContext, EngineData, WakeError};
 pub(crate) use start::Started;
 
 /// Memory that must be free after the limit was hit for the context to be worth keeping.

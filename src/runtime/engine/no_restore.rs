@@ -27,6 +27,26 @@ impl From<SlotError> for WakeError {
 #[derive(Debug)]
 pub(crate) struct ContextCopy(Infallible);
 
+/// Has no values.
+#[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
+pub(crate) enum EngineData {}
+
+impl EngineData {
+    pub(crate) fn restore(
+        self,
+        _: u32,
+        _: &[u8],
+        _: &Arc<Limits>,
+        _: &Arc<MemoryTotal>,
+    ) -> Result<Engine, WakeError> {
+        match self {}
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        match *self {}
+    }
+}
+
 impl ContextCopy {
     pub(crate) fn to_dormant(&self, _: &Arc<MemoryTotal>) -> DormantContext {
         match self.0 {}
@@ -72,6 +92,14 @@ impl Engine {
 
     pub(crate) fn with_pages<R>(&self, work: impl FnOnce(&[u8]) -> R) -> R {
         work(&[])
+    }
+
+    pub(crate) fn data(&self) -> Option<EngineData> {
+        None
+    }
+
+    pub(crate) fn slot(&self) -> u32 {
+        0
     }
 
     pub(crate) fn to_copy(&self) -> Option<ContextCopy> {

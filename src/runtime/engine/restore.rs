@@ -16,7 +16,7 @@ use super::{Engine, EngineError};
 use crate::image::ImageError;
 use crate::limits::Limits;
 use crate::runtime::guest::{Guest, RootsData};
-use crate::runtime::heap::{Arena, HeapMemory, HeapUsage, Slot, SlotError, Window};
+use crate::runtime::heap::{Arena, HeapMemory, HeapUsage, Slot, SlotError, Slots, Window};
 use crate::runtime::hibernation::StoredImage;
 use crate::runtime::poll_counter::PollCounter;
 use crate::runtime::total::{Claim, MemoryTotal, Share};
@@ -41,6 +41,32 @@ pub(crate) struct DormantContext {
     slot: Arc<Slot>,
     schema_budget: SchemaBudget,
     claim: Claim,
+}
+
+impl EngineData {
+    /// Goes on with a heap that this program wrote, in another process: its pages are copied to the slot of that number.
+    /// The caller has verified that pages and data are of one image of this build, and that the slots of this process
+    /// are where they were.
+    #[allow(unsafe_code)]
+    pub(crate) fn restore(
+        self,
+        slot: u32,
+        heap: &[u8],
+        limits: &Arc<Limits>,
+        memory: &Arc<MemoryTotal>,
+    ) -> Result<Engine, WakeError> {
+        let slot = Arc::new(Slots::shared().take_number(slot)?);
+        let window = Window::copy_from(slot, heap)?;
+        let (limits, share) = (Arc::clone(limits), Share::resume(memory, self.memory_bytes));
+        // SAFETY: the seal of the image says that this build wrote pages and data together, for this slot. No other heap
+        // is in the slot, which was free.
+        Ok(unsafe { Engine::from_restored(self, limits, share, Arena::continued(window)) }?)
+    }
+
+    /// What its heap uses in memory.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.memory_bytes
+    }
 }
 
 /// What is kept of a context beside a copy of its heap, from which it can go on any number of times.
@@ -148,6 +174,11 @@ impl Engine {
         arena.trim();
         // SAFETY: no script runs until `work` has returned: it has no access to the engine.
         work(unsafe { arena.window().pages(arena.image_bytes()) })
+    }
+
+    /// The number of the address window that its heap is in.
+    pub(crate) fn slot(&self) -> u32 {
+        self.used.arena().window().slot().number()
     }
 
     /// What is to be kept beside the pages, which were copied before.

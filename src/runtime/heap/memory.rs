@@ -14,6 +14,7 @@ use std::rc::Rc;
 use rquickjs::qjs;
 
 use super::{Arena, Heap, HeapUsage};
+use crate::image::build::Symbol;
 use crate::runtime::meter::Meter;
 
 /// The memory of one runtime, which it outlives.
@@ -45,6 +46,17 @@ impl HeapMemory {
     pub(crate) fn opaque(&self) -> *mut c_void {
         self.opaque
     }
+}
+
+/// The addresses of these functions, which are in every heap.
+pub(crate) fn entries() -> [Symbol; 5] {
+    [
+        Symbol { name: "calloc", address: calloc as *const () as usize },
+        Symbol { name: "malloc", address: malloc as *const () as usize },
+        Symbol { name: "free", address: free as *const () as usize },
+        Symbol { name: "realloc", address: realloc as *const () as usize },
+        Symbol { name: "usable_size", address: usable_size as *const () as usize },
+    ]
 }
 
 impl Drop for HeapMemory {

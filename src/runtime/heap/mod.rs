@@ -34,8 +34,8 @@ use crate::session::Stop;
 
 pub(crate) use arena::{Arena, SlotError, release_freed_memory};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub(crate) use arena::{Slot, Window};
-pub(crate) use memory::HeapMemory;
+pub(crate) use arena::{Slot, Slots, Window, random_base};
+pub(crate) use memory::{HeapMemory, entries};
 pub(crate) use usage::HeapUsage;
 
 /// Bytes allocated between two reads of the clock. Small objects come from chunks of QuickJS's own, so an ordinary

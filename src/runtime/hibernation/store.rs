@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::image::delta::PageRun;
 use crate::image::swap::{SWAP_BYTES_MAX, SwapFile, SwapImage};
 use crate::image::{ImageError, PAGE_BYTES};
 
@@ -150,15 +151,15 @@ pub(crate) struct StoredImage {
 }
 
 impl StoredImage {
-    /// Brings it up to date with its heap. After an error the heap is as it was, and the image cannot be read.
-    pub(crate) fn update(&mut self, heap: &[u8], state: &[u8]) -> Result<(), ImageError> {
+    /// Brings it up to date with its heap, and says which pages had changed, if that is known. After an error the heap is as it was, and the image cannot be read.
+    pub(crate) fn update(&mut self, heap: &[u8], state: &[u8]) -> Result<Option<Vec<PageRun>>, ImageError> {
         let bytes = footprint(heap, state);
         if bytes > self.bytes {
             self.store.reserve(bytes - self.bytes)?;
             self.bytes = bytes;
         }
         let image = self.image.as_mut().ok_or(MISSING)?;
-        self.swap.borrow_mut().update(image, heap, state).map(drop)
+        self.swap.borrow_mut().update(image, heap, state)
     }
 
     /// Length of the heap.

@@ -23,7 +23,7 @@ use super::HOST_FUNCTIONS;
 pub(crate) struct HostFunction {
     /// The part of the prelude that it is for.
     pub(super) part: &'static str,
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     pub(super) run: for<'a, 'js> fn(&Call<'a, 'js>) -> Result<Value<'js>>,
 }
 

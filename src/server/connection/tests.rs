@@ -34,6 +34,7 @@ fn config(timeouts: Timeouts, principal: Principal) -> ConnectionConfig {
         SessionSettings::default(),
         "test",
         Audit::default(),
+        None,
     );
     ConnectionConfig {
         directory: directory.into_shared(),

@@ -266,6 +266,7 @@ variants!(to_session, to_session_name, ToSession {
     Inspect => any::<u64>().prop_map(|request| ToSession::Inspect { request }),
     Forked => (any::<u64>(), outcome(value()))
         .prop_map(|(request, outcome)| ToSession::Forked { request, outcome }),
+    Suspend => Just(ToSession::Suspend),
     End => any_of(closings()).prop_map(ToSession::End),
 });
 
@@ -285,6 +286,7 @@ variants!(from_session, from_session_name, FromSession {
     Used => (duration(), any::<u32>()).prop_map(|(cpu, slices)| FromSession::Used { cpu, slices }),
     Observed => any_of(observations()).prop_map(FromSession::Observed),
     Info => (any::<u64>(), info()).prop_map(|(request, info)| FromSession::Info { request, info }),
+    Suspended => option::of(any::<u64>()).prop_map(|connection| FromSession::Suspended { connection }),
     Ended => (option::of(any::<u64>()), any_of(closings()))
         .prop_map(|(connection, closing)| FromSession::Ended { connection, closing }),
 });

@@ -126,9 +126,10 @@ impl Host {
             FromSession::Dequeued { charge } => {
                 assert!(self.slots.remove(&charge), "the place of {charge} is free twice");
             }
-            FromSession::Attached { .. } | FromSession::Client { .. } | FromSession::Ended { .. } => {
-                unreachable!("for clients")
-            }
+            FromSession::Attached { .. }
+            | FromSession::Client { .. }
+            | FromSession::Suspended { .. }
+            | FromSession::Ended { .. } => unreachable!("for clients"),
             FromSession::Used { .. } | FromSession::Observed(_) | FromSession::Info { .. } => {}
         }
     }

@@ -68,6 +68,11 @@ impl Checkpoints {
         self.kept.pop_first().map(|(number, _)| number)
     }
 
+    /// Drops all of them: their heaps ended with a process. Their numbers are not used again.
+    pub(crate) fn forget_all(&mut self) {
+        self.kept.clear();
+    }
+
     /// The one of that number.
     pub(crate) fn get(&self, number: u64) -> Option<&Checkpoint> {
         self.kept.get(&number)

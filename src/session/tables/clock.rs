@@ -59,6 +59,15 @@ impl WallClock {
         self.client_limit.map(|(_, at)| at.saturating_since(now))
     }
 
+    /// Time that does not count has passed.
+    pub(crate) fn shift(&mut self, away: Duration) {
+        self.server_limit_at += away;
+        self.paused.1 += away;
+        if let Some((_, at)) = &mut self.client_limit {
+            *at += away;
+        }
+    }
+
     /// A call with a limit of its own begins.
     pub(crate) fn pause(&mut self, now: Time) {
         if self.paused.0 == 0 {

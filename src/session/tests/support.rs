@@ -98,6 +98,7 @@ pub(in crate::session) fn line(message: &FromSession) -> String {
         FromSession::HandlerAnswered { request, outcome } => {
             format!("request {request} {}", outcome_of(outcome, Value::to_string))
         }
+        FromSession::Suspended { connection } => format!("suspended {connection:?}"),
         FromSession::ReleaseFunctions(numbers) => format!("release functions {numbers:?}"),
         FromSession::Discharge { charge, is_open: true } => format!("drop text {charge}"),
         FromSession::Discharge { charge, is_open: false } => format!("discharge {charge}"),

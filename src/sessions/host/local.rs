@@ -23,6 +23,7 @@ use crate::sessions::link::SessionLink;
 use crate::sessions::port::SessionPort;
 use crate::sessions::residency::ResidencyCounts;
 use crate::sessions::{Directory, busy};
+use crate::store::Store;
 
 /// Runs each session on the shard of the connection that opened it, and a fork on that of its origin.
 #[derive(Clone)]
@@ -36,7 +37,12 @@ struct Shared {
     hibernation: Hibernation,
     residency: Arc<ResidencyCounts>,
     directory: OnceLock<Weak<Directory>>,
+    store: Option<Arc<dyn Store>>,
 }
+
+/// Numbers of the host for each process that a session lives in: a session that makes a million calls a second for an
+/// hour does not use them up.
+const NUMBERS_PER_EPOCH: u64 = 1 << 32;
 
 impl LocalHost {
     /// A host of sessions that share these.
@@ -47,18 +53,40 @@ impl LocalHost {
         hibernation: Hibernation,
         residency: Arc<ResidencyCounts>,
     ) -> Self {
-        let directory = OnceLock::new();
-        Self(Arc::new(Shared { handlers, limits, memory, hibernation, residency, directory }))
+        let (directory, store) = (OnceLock::new(), None);
+        Self(Arc::new(Shared { handlers, limits, memory, hibernation, residency, directory, store }))
+    }
+
+    /// Keeps its sessions in a store. Before any session is started.
+    pub(crate) fn with_store(self, store: Arc<dyn Store>) -> Self {
+        match Arc::try_unwrap(self.0) {
+            Ok(shared) => Self(Arc::new(Shared { store: Some(store), ..shared })),
+            Err(shared) => Self(shared),
+        }
     }
 
     /// Starts a session on the shard of this thread.
     fn start_on(&self, shard: Shard, session: NewSession) -> Result<HostedSession, ErrorObject> {
-        let NewSession { scope, catalog } = session;
-        let (id, principal) = (scope.id.clone(), scope.principal.name.clone());
-        let state = SessionState::new(id, principal, catalog, &self.0.limits, Time::default());
+        let NewSession { scope, catalog, restored } = session;
         let (link, inbox_rx) = SessionLink::new();
         let port = self.new_port(&link, &scope);
-        let start = SessionStart::Fresh(Box::new(state));
+        let start = match restored {
+            Some(restored) => {
+                port.number_from(restored.claim.epoch.saturating_mul(NUMBERS_PER_EPOCH));
+                SessionStart::Restored(restored, catalog)
+            }
+            None => {
+                let (id, principal) = (scope.id.clone(), scope.principal.name.clone());
+                let limits = &self.0.limits;
+                SessionStart::Fresh(Box::new(SessionState::new(
+                    id,
+                    principal,
+                    catalog,
+                    limits,
+                    Time::default(),
+                )))
+            }
+        };
         self.run(shard, scope, start, port, (link, inbox_rx))
     }
 
@@ -96,6 +124,7 @@ impl LocalHost {
         (link, inbox_rx): (Arc<SessionLink>, tokio::sync::mpsc::Receiver<ToSession>),
     ) -> Result<HostedSession, ErrorObject> {
         let principal = &scope.principal;
+        let keeps_sessions = principal.keeps_sessions;
         let (account, weight) = (Arc::clone(&principal.account), shard.weigh());
         let span = tracing::info_span!("session", id = scope.id, principal = principal.name);
         let number = shard.number();
@@ -111,6 +140,7 @@ impl LocalHost {
             limits: Arc::clone(&self.0.limits),
             memory: Arc::clone(&self.0.memory),
             hibernation: self.0.hibernation.clone(),
+            store: self.0.store.clone().filter(|_| keeps_sessions),
             account,
             port: Rc::new(port),
             shard: Some(shard),

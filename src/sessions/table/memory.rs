@@ -8,7 +8,9 @@ use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
-use super::{Release, Released, SessionClaim, SessionRecord, SessionTable, TableError, TableFuture};
+use super::{
+    Release, Released, SessionClaim, SessionRecord, SessionTable, TableError, TableFuture, may_claim,
+};
 
 /// Records in a map. Every operation is complete when it returns, so its future never waits.
 #[derive(Debug, Default)]
@@ -111,11 +113,6 @@ impl SessionTable for MemoryTable {
             |record: &&SessionRecord| principal.is_none_or(|principal| &*record.principal == principal);
         done(records.values().filter(is_wanted).take(max).cloned().collect())
     }
-}
-
-fn may_claim(record: &SessionRecord, claim: &SessionClaim<'_>) -> bool {
-    let is_own = &*record.principal == claim.principal && &*record.owner == claim.owner;
-    is_own && record.tokens.accept(&claim.shown) && !record.has_expired(claim.now)
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ const SHARD: usize = 5;
 fn directory(settings: SessionSettings) -> Directory {
     let limits = Arc::new(Limits::default());
     let mut directory =
-        Directory::new(Arc::default(), Arc::clone(&limits), settings, "test", Audit::default());
+        Directory::new(Arc::default(), Arc::clone(&limits), settings, "test", Audit::default(), None);
     directory.host = Box::new(TestHost { handlers: Arc::default(), limits, shard: SHARD });
     directory
 }

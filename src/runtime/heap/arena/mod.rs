@@ -41,10 +41,9 @@ use std::sync::Arc;
 use super::presence::Presence;
 use bins::Bins;
 use pages::Spans;
-use slots::Slots;
 use window::{PAGE_BYTES, WINDOW_BYTES_MAX};
 
-pub(crate) use slots::{Slot, SlotError};
+pub(crate) use slots::{Slot, SlotError, Slots, random_base};
 pub(crate) use window::Window;
 
 /// Smallest request that gets a page. The chunks of QuickJS have 3,624 to 4,096 bytes.

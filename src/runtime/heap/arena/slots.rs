@@ -11,6 +11,7 @@
 //! One of the modules with `unsafe`: it reserves and releases addresses.
 #![allow(unsafe_code)]
 
+use std::collections::BTreeMap;
 use std::io;
 use std::ptr::null_mut;
 use std::sync::{Arc, OnceLock};
@@ -38,6 +39,8 @@ const MAPS_DEFAULT: usize = 65_530;
 /// Slots that are tried when the addresses of some are in use by something else.
 const ATTEMPTS_MAX: usize = 64;
 
+static SHARED: OnceLock<Arc<Slots>> = OnceLock::new();
+
 /// Why there is no slot, or no memory in it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SlotError {
@@ -47,6 +50,9 @@ pub(crate) enum SlotError {
     /// The slot that was asked for is not free.
     #[error("address slot {0} is taken")]
     Taken(u32),
+    /// The slots of this process are elsewhere, so that none of them is that of an image.
+    #[error("the address slots of this process begin elsewhere than those of the images")]
+    OtherRegion,
     /// There is no such slot.
     #[error("address slot {0} is out of range")]
     OutOfRange(u32),
@@ -93,6 +99,11 @@ impl Region {
     }
 }
 
+/// A place for a region that another process can use too.
+pub(crate) fn random_base() -> usize {
+    Region::random().base
+}
+
 fn maps_max() -> usize {
     let text = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap_or_default();
     text.trim().parse().unwrap_or(MAPS_DEFAULT)
@@ -107,10 +118,18 @@ pub(crate) struct Slots {
 
 #[derive(Debug, Default)]
 struct Table {
-    /// A bit for each slot, set when it is taken; as long as the highest one that ever was.
-    taken: Vec<u64>,
+    /// Slots that sessions of this process have.
+    taken: Bits,
+    /// Slots of sessions that are stored, whether they run or not, with the number of such sessions.
+    held: BTreeMap<u32, usize>,
+    /// Slots that no new session gets: those above.
+    blocked: Bits,
     resident: usize,
 }
+
+/// A bit for each slot; as long as the highest one that ever was set.
+#[derive(Debug, Default)]
+struct Bits(Vec<u64>);
 
 impl Slots {
     /// No slot is taken yet.
@@ -120,14 +139,38 @@ impl Slots {
 
     /// The slots of this process, in a region of its own.
     pub(crate) fn shared() -> &'static Arc<Self> {
-        static SHARED: OnceLock<Arc<Slots>> = OnceLock::new();
         SHARED.get_or_init(|| Self::new(Region::random()))
     }
 
-    /// Where the region begins: part of what an image depends on.
-    #[allow(dead_code, reason = "for images that another process loads")]
-    pub(crate) fn base(&self) -> usize {
-        self.region.base
+    /// The slots of this process, where those of a store are. Fails if they are elsewhere already.
+    pub(crate) fn shared_at(base: usize) -> Result<&'static Arc<Self>, SlotError> {
+        if !(BASE_MIN..BASE_MAX).contains(&base) || !base.is_multiple_of(SLOT_BYTES) {
+            return Err(SlotError::OtherRegion);
+        }
+        let shared = SHARED.get_or_init(|| Self::new(Region::at(base)));
+        if shared.region.base == base { Ok(shared) } else { Err(SlotError::OtherRegion) }
+    }
+
+    /// Keeps a slot for a session that is stored: no new session gets it.
+    pub(crate) fn hold(&self, number: u32) {
+        if number >= self.region.slots_max {
+            return;
+        }
+        let mut table = self.table.lock();
+        *table.held.entry(number).or_default() += 1;
+        table.blocked.set(number);
+    }
+
+    /// A session of that slot is not stored any more.
+    pub(crate) fn unhold(&self, number: u32) {
+        let mut table = self.table.lock();
+        if let Some(count) = table.held.get_mut(&number) {
+            *count -= 1;
+            if *count == 0 {
+                table.held.remove(&number);
+                table.unblock(number);
+            }
+        }
     }
 
     /// Takes the lowest free slot. Those whose addresses something else uses are left out for good.
@@ -146,7 +189,6 @@ impl Slots {
     }
 
     /// Takes the slot of a session that is to be continued.
-    #[allow(dead_code, reason = "for sessions that are continued from an image")]
     pub(crate) fn take_number(self: &Arc<Self>, number: u32) -> Result<Slot, SlotError> {
         if number >= self.region.slots_max {
             return Err(SlotError::OutOfRange(number));
@@ -182,26 +224,56 @@ impl Slots {
 
 impl Table {
     fn take_lowest(&mut self, slots_max: u32) -> Option<u32> {
-        let word = self.taken.iter().position(|word| *word != u64::MAX).unwrap_or(self.taken.len());
-        let bit = self.taken.get(word).map_or(0, |word| word.trailing_ones());
-        let number = u32::try_from(word).ok()? * u64::BITS + bit;
+        let number = self.blocked.lowest_clear()?;
         (number < slots_max && self.take(number)).then_some(number)
     }
 
-    /// Returns whether it was free.
+    /// Returns whether no session of this process had it.
     fn take(&mut self, number: u32) -> bool {
-        let (word, bit) = place(number);
-        if word >= self.taken.len() {
-            self.taken.resize(word + 1, 0);
-        }
-        let was_free = self.taken[word] & bit == 0;
-        self.taken[word] |= bit;
-        was_free
+        self.blocked.set(number);
+        self.taken.set(number)
     }
 
     fn release(&mut self, number: u32) {
+        self.taken.clear(number);
+        self.unblock(number);
+    }
+
+    fn unblock(&mut self, number: u32) {
+        if !self.held.contains_key(&number) && !self.taken.contains(number) {
+            self.blocked.clear(number);
+        }
+    }
+}
+
+impl Bits {
+    fn lowest_clear(&self) -> Option<u32> {
+        let word = self.0.iter().position(|word| *word != u64::MAX).unwrap_or(self.0.len());
+        let bit = self.0.get(word).map_or(0, |word| word.trailing_ones());
+        Some(u32::try_from(word).ok()? * u64::BITS + bit)
+    }
+
+    fn contains(&self, number: u32) -> bool {
         let (word, bit) = place(number);
-        self.taken[word] &= !bit;
+        self.0.get(word).is_some_and(|word| word & bit != 0)
+    }
+
+    /// Returns whether it was clear.
+    fn set(&mut self, number: u32) -> bool {
+        let (word, bit) = place(number);
+        if word >= self.0.len() {
+            self.0.resize(word + 1, 0);
+        }
+        let was_clear = self.0[word] & bit == 0;
+        self.0[word] |= bit;
+        was_clear
+    }
+
+    fn clear(&mut self, number: u32) {
+        let (word, bit) = place(number);
+        if let Some(word) = self.0.get_mut(word) {
+            *word &= !bit;
+        }
     }
 }
 

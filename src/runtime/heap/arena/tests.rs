@@ -250,6 +250,21 @@ fn slots_are_limited_and_numbered() {
     assert!(Window::fresh(third).is_ok());
 }
 
+#[test]
+fn held_slot_is_taken_only_by_its_number() {
+    let slots = Slots::new(Region::random().limited(3, 2));
+    slots.hold(0);
+    slots.hold(0);
+    assert_eq!(slots.take().unwrap().number(), 1);
+    let stored = slots.take_number(0).unwrap();
+    slots.unhold(0);
+    drop(stored);
+    assert_eq!(slots.take().unwrap().number(), 1, "another session of the slot is stored");
+    slots.unhold(0);
+    slots.unhold(0);
+    assert_eq!(slots.take().unwrap().number(), 0);
+}
+
 fn image(arena: &Arena) -> Vec<u8> {
     arena.trim();
     unsafe { arena.window().pages(arena.image_bytes()) }.to_vec()

@@ -28,18 +28,18 @@ pub(crate) enum StoreError {
 /// A job was not queued: the queue is full, or the thread has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("store is busy")]
-pub(super) struct QueueFull;
+pub(crate) struct QueueFull;
 
 /// A handle to the thread, which ends when the last handle is dropped.
 #[derive(Debug, Clone)]
-pub(super) struct Database {
+pub(crate) struct Database {
     thread: JobThread<ResourceJob<Connection>>,
 }
 
 impl Database {
     /// Opens the file at `path`, or an in-memory database that lives as long as its handles.
     /// `prepare` creates the tables; `name` becomes the name of the thread.
-    pub(super) fn open(
+    pub(crate) fn open(
         name: &str,
         path: Option<&Path>,
         prepare: impl FnOnce(&Connection) -> rusqlite::Result<()>,
@@ -58,7 +58,7 @@ impl Database {
 
     /// Runs a job on the thread and waits for its result. If the future is dropped before the job
     /// starts, the job is skipped.
-    pub(super) async fn run<T: Send + 'static>(
+    pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
@@ -66,7 +66,7 @@ impl Database {
     }
 
     /// Queues a job without waiting for its result; fails if there is no room for it now.
-    pub(super) fn submit(
+    pub(crate) fn submit(
         &self,
         work: impl FnOnce(&mut Connection) + Send + 'static,
     ) -> Result<(), QueueFull> {
