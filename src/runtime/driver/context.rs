@@ -13,7 +13,8 @@ use crate::limits::Limits;
 enum Place {
     Memory(Rc<Engine>),
     Image(Box<DormantContext>),
-    /// Between the two, or nowhere after a copy could not be restored: then a fresh context follows.
+    /// Between the two, or nowhere after a copy could not be restored or a turn was abandoned: then a fresh context
+    /// follows.
     Moving,
 }
 
@@ -44,6 +45,12 @@ impl Context {
             Place::Image(context) => Some(context),
             Place::Memory(_) | Place::Moving => None,
         }
+    }
+
+    /// Drops the engine with its heap as it is. A fresh context has to follow.
+    pub(super) fn drop_engine(&mut self) {
+        self.place = Place::Moving;
+        self.image = None;
     }
 
     /// Puts a fresh context in its place.
