@@ -37,9 +37,15 @@ guardSize(String.prototype, "padEnd", (self, args) => textBytes(self, args, fals
 
 const { isArray: isArrayItself } = Array;
 
-// Only an array with a hole at its end grows when it is filled.
-guardSize(Array.prototype, "fill", (self) =>
-  isArrayItself(self) && self.length > 0 && !ObjectHasOwn(self, self.length - 1) ? self.length * ELEMENT_BYTES : 0);
+// Only an array with a hole at its end grows when it is filled, and an object that is not one.
+const fillBytes = (self) => {
+  if (isArrayItself(self)) {
+    return self.length > 0 && !ObjectHasOwn(self, self.length - 1) ? self.length * ELEMENT_BYTES : 0;
+  }
+  const length = walkLength(self);
+  return length === Infinity ? 0 : length * ELEMENT_BYTES;
+};
+guardSize(Array.prototype, "fill", fillBytes);
 
 const { construct: ReflectConstruct } = Reflect;
 

@@ -83,7 +83,8 @@ const SCRIPTS: &[(&str, &str)] = &[
     ),
     (
         "client binding",
-        "const given = await ask({ a: wide, f: () => 1 }); given.text + await given.f(wide, 2)",
+        "await (async () => { let given = await ask({ a: wide, f: () => 1 }); given.text + await given.f(wide, 2); given = 0 })(); \
+         for (let i = 0; i < 5; i++) await null; 1",
     ),
     ("shadow", "echo = 1; echo"),
     (
