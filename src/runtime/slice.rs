@@ -218,7 +218,7 @@ mod tests {
         assert!(matches!(turn.resume(), Slice::Abandoned));
         assert_eq!(STACKS.with_borrow(Vec::len), 1);
         assert!(!is_in_turn());
-        assert!(matches!(Turn::new(64 << 10, || is_in_turn()).unwrap().resume(), Slice::Done(true)));
+        assert!(matches!(Turn::new(64 << 10, is_in_turn).unwrap().resume(), Slice::Done(true)));
         assert_eq!(STACKS.with_borrow(Vec::len), 1);
     }
 
