@@ -32,6 +32,7 @@ mod guest;
 mod heap;
 mod hibernation;
 mod host;
+mod kept;
 mod meter;
 mod poll_counter;
 mod port;

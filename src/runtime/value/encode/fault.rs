@@ -1,6 +1,7 @@
 //! Why a value cannot be encoded, and where in it.
 
 use crate::protocol::declaration::pointer_to;
+use crate::runtime::kept::{Kept, keep};
 
 /// Why a value has no form on the wire.
 #[derive(Debug)]
@@ -15,11 +16,13 @@ pub(crate) enum Fault {
     Stopped,
 }
 
-/// A [`Fault`] and where it is.
+/// A [`Fault`] and where it is, kept for as long as the walk comes back.
 #[derive(Debug)]
-pub(crate) struct EncodeError {
-    /// What is wrong.
-    pub(crate) fault: Fault,
+pub(crate) struct EncodeError(Kept<Failure>);
+
+#[derive(Debug)]
+struct Failure {
+    fault: Fault,
     /// From the value outwards, so it is built while the walk comes back.
     inner_first: Vec<String>,
 }
@@ -27,7 +30,7 @@ pub(crate) struct EncodeError {
 impl EncodeError {
     /// An error at the current place.
     pub(crate) fn new(fault: Fault) -> Self {
-        Self { fault, inner_first: Vec::new() }
+        Self(keep(Failure { fault, inner_first: Vec::new() }))
     }
 
     pub(super) fn unserializable(why: impl Into<String>) -> Self {
@@ -35,14 +38,19 @@ impl EncodeError {
     }
 
     pub(super) fn inside(mut self, segment: impl Into<String>) -> Self {
-        self.inner_first.push(segment.into());
+        self.0.inner_first.push(segment.into());
         self
+    }
+
+    /// What is wrong.
+    pub(crate) fn fault(&self) -> &Fault {
+        &self.0.fault
     }
 
     /// The place as a JSON Pointer.
     pub(crate) fn path(&self) -> String {
         let mut path = String::new();
-        for segment in self.inner_first.iter().rev() {
+        for segment in self.0.inner_first.iter().rev() {
             path.push_str(&pointer_to(segment));
         }
         path
