@@ -72,7 +72,7 @@ const SETTINGS: &[(&str, &str)] = &[
         "[quotas]\nmessages_per_second = nan",
         ":2: quotas.messages_per_second: expected a positive number, got NaN",
     ),
-    ("[tls]\ncert = 'cert.pem'", ":2: tls.key: missing; expected: PEM file with its private key."),
+    ("[tls]\ncert = 'cert.pem'", ":1: tls.key: missing; expected: PEM file with its private key."),
     ("[tls]\ncert = 'c.pem'\nkey = 'k.pem'", ":1: tls: cannot read "),
     ("[audit]\npath = 'none/audit.jsonl'", ":2: audit.path: "),
     ("[audit]\nmax_bytes = 1", ":2: audit.max_bytes: expected at least 4096, got 1"),
