@@ -89,6 +89,8 @@ pub(crate) mod session;
 #[cfg(feature = "server")]
 pub(crate) mod sessions;
 #[cfg(feature = "server")]
+pub(crate) mod settings_file;
+#[cfg(feature = "server")]
 pub(crate) mod store;
 #[cfg(feature = "server")]
 pub mod testing;

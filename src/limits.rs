@@ -11,9 +11,9 @@ use std::time::Duration;
 
 pub(crate) use check::MEMORY_RESERVE_BYTES;
 pub use check::{
-    CALLS_BYTES_MIN, DURATION_MAX, DURATION_MS_MAX, MEMORY_BYTES_MAX, MEMORY_BYTES_MIN,
-    MEMORY_TOTAL_BYTES_MIN, MESSAGE_BYTES_MIN, RESULT_BYTES_MIN, STACK_BYTES_MAX, STACK_BYTES_MIN,
-    TEXT_BYTES_MAX, VALUE_DEPTH_MAX,
+    CALLS_BYTES_MIN, CLIENT_CALLS_OPEN_MAX, DURATION_MAX, DURATION_MS_MAX, MEMORY_BYTES_MAX,
+    MEMORY_BYTES_MIN, MEMORY_TOTAL_BYTES_MIN, MESSAGE_BYTES_MIN, RESULT_BYTES_MIN, STACK_BYTES_MAX,
+    STACK_BYTES_MIN, TEXT_BYTES_MAX, VALUE_DEPTH_MAX,
 };
 use serde::{Deserialize, Serialize};
 pub(crate) use setting::SettingCheck;
@@ -23,6 +23,7 @@ macro_rules! limits {
     ($($(#[$doc:meta])* $name:ident: $type:ty = $default:expr,)*) => {
         /// The limits of a session and its connection.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "server", derive(schemars::JsonSchema))]
         #[serde(default, deny_unknown_fields)]
         pub struct Limits { $($(#[$doc])* pub $name: $type,)* }
 
@@ -81,6 +82,7 @@ limits! {
     /// JavaScript heaps of all sessions together. New sessions past it are `Busy`; a script that grows past it gets
     /// `MemoryLimit`. By default half of the memory of the machine or container: the other half is for messages, values
     /// on their way, and the rest of the program.
+    #[cfg_attr(feature = "server", schemars(extend("x-default" = "half of the memory", "x-example" = 4_294_967_296_u64)))]
     memory_total_bytes_max: usize = machine::memory_bytes() / 2,
     /// Outcomes of keyed evals that a session remembers.
     keyed_outcomes_max: usize = 256,

@@ -29,28 +29,34 @@ const CPU_OVERDRAFT_SECONDS_MIN: f64 = 1.0;
 /// let quotas = Quotas { sessions_max: Some(4), cpu_seconds_per_minute: Some(20.0), ..Quotas::default() };
 /// # assert_eq!(quotas.queued_evals_max, None);
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Quotas {
     /// Sessions, detached ones included.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-example" = 100))]
     pub sessions_max: Option<usize>,
     /// Evals that wait for their turn, over all sessions.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-example" = 1_000))]
     pub queued_evals_max: Option<usize>,
     /// CPU time of scripts. A whole minute's worth may be used in one go; an overdraft delays later evals. Running scripts
     /// may overdraw it by another minute's worth, or by a second if that is more; then they are stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-example" = 30.0))]
     pub cpu_seconds_per_minute: Option<f64>,
     /// JavaScript heap, over all sessions. Each session counts with its limit, used or not, so that an admitted
     /// session never fails for what its neighbours do.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-example" = 1_073_741_824))]
     pub memory_bytes_max: Option<usize>,
     /// Messages of the client, over all connections.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-example" = 200.0))]
     pub messages_per_second: Option<f64>,
     /// Messages that may arrive in a burst; absent: those of one second.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-example" = 1_000.0))]
     pub messages_burst: Option<f64>,
 }
 

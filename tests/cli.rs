@@ -281,8 +281,12 @@ mod looking {
     }
 
     #[test]
-    fn check_needs_a_folder() {
-        assert_eq!(Program::new(["check"]).run().code, 2);
+    fn check_without_bindings_checks_the_settings() {
+        let done = Program::new(["check"]).run();
+        assert_eq!(
+            (done.code, done.stdout.as_str()),
+            (0, "0 packages, 0 bindings, 0 services, no problems\n")
+        );
     }
 
     #[test]

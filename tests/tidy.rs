@@ -25,7 +25,7 @@ const LAYERS: &[&[&str]] = &[
     &["transport"],
     &["schema"],
     &["catalog"],
-    &["binding"],
+    &["binding", "settings_file"],
     &["client", "peering", "session"],
     &["package"],
     &["mcp"],

@@ -52,7 +52,7 @@ pub struct BindingLimits {
 
 /// Something wrong with a declaration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{origin}: {path}: {message}")]
+#[error("{origin}: {path}{}{message}", if path.is_empty() { "" } else { ": " })]
 pub struct DeclarationProblem {
     /// The declaration file, or the name of a package made in code.
     pub origin: String,

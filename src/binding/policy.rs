@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Roles;
@@ -19,21 +20,25 @@ use crate::quota::{Account, Quotas};
 /// assert!(policy.deny.contains("mail.send"));
 /// # Ok::<(), toml::de::Error>(())
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
     /// The effects that are allowed, beside those of `approve`; absent: all.
+    #[schemars(extend("x-example" = ["read"]))]
     pub allow: Option<BTreeSet<String>>,
     /// The effects, or bindings by name, that need the client's approval.
+    #[schemars(extend("x-example" = ["write"]))]
     pub approve: BTreeSet<String>,
     /// The effects, or bindings by name, that are refused whatever the rest says.
+    #[schemars(extend("x-example" = ["external"]))]
     pub deny: BTreeSet<String>,
-    /// What a name in `approve` or `deny` means that no loaded package knows.
+    /// What a name in `approve` or `deny` means that no loaded package knows: with `refuse` the server does not start,
+    /// with `warn` it logs a warning.
     pub unknown: UnknownNames,
 }
 
 /// What becomes of a policy that names something unknown: a misspelled name would protect from nothing.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum UnknownNames {
     /// The server does not start.

@@ -14,6 +14,8 @@ Examples:
   scomp-serve eval --url ws://127.0.0.1:7400 job.ts
   scomp-serve repl                              evaluate line by line
   scomp-serve check --bindings ./bindings       what is offered, and what is wrong
+  scomp-serve config default > scomp.toml       a settings file with every key explained
+  scomp-serve config show --config scomp.toml   the settings in effect, and where each comes from
   scomp-serve types --bindings ./bindings       TypeScript declarations of all bindings
   scomp-serve mcp --bindings ./bindings         code mode for an MCP client, over stdin and stdout
 
@@ -39,8 +41,10 @@ pub(super) enum Command {
     Eval(EvalArgs),
     /// Evaluate line by line
     Repl(ReplArgs),
-    /// List the bindings of a folder and what is wrong with them
+    /// List the bindings, and everything that would keep the server from starting
     Check(CheckArgs),
+    /// Print settings: the defaults, those in effect, or their JSON Schema
+    Config(ConfigArgs),
     /// Print TypeScript declarations of all bindings
     Types(TypesArgs),
     /// Serve an MCP client over stdin and stdout
@@ -128,6 +132,22 @@ pub(super) struct ReplArgs {
 pub(super) struct CheckArgs {
     #[command(flatten)]
     pub(super) settings: SettingsArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ConfigArgs {
+    #[command(subcommand)]
+    pub(super) command: ConfigCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ConfigCommand {
+    /// A settings file with every key, its meaning and its default, as comments
+    Default,
+    /// The settings in effect, each with where it comes from
+    Show(ServeArgs),
+    /// The JSON Schema of a settings file, for editors
+    Schema,
 }
 
 #[derive(Debug, Args)]

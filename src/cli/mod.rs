@@ -6,6 +6,7 @@
 mod args;
 mod bindings;
 mod check;
+mod config;
 mod connect;
 mod eval;
 mod inspect;
@@ -23,7 +24,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use args::{Arguments, Command};
-use scomp::config::{ConfigError, Settings};
+use scomp::config::{ConfigError, LoadedSettings, Overrides, Problem, Settings};
 
 /// Why a command exits with a code other than 0.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +63,7 @@ pub(crate) async fn run() -> ExitCode {
         Some(Command::Eval(eval)) => eval::run(&eval).await,
         Some(Command::Repl(repl)) => repl::run(&repl).await,
         Some(Command::Check(check)) => check::run(&check).await,
+        Some(Command::Config(config)) => config::run(&config),
         Some(Command::Types(types)) => types::run(&types).await,
         #[cfg(feature = "mcp")]
         Some(Command::Mcp(mcp)) => serve::run_mcp(&mcp).await,
@@ -78,16 +80,33 @@ pub(crate) async fn run() -> ExitCode {
 }
 
 impl args::SettingsArgs {
-    /// The settings from the file, the environment and the command line.
-    fn load(&self, overrides: scomp::config::Overrides) -> Result<Settings, Failure> {
-        let overrides = scomp::config::Overrides {
-            bindings: self.bindings.clone(),
-            mcp_files: self.mcp.clone(),
-            ..overrides
-        };
+    /// The settings from the file, the environment and the command line, without those that are wrong.
+    fn load_all(&self, overrides: Overrides) -> LoadedSettings {
+        let overrides =
+            Overrides { bindings: self.bindings.clone(), mcp_files: self.mcp.clone(), ..overrides };
         // A variable that is not Unicode cannot be a setting.
         let environment = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        Ok(Settings::load(self.config.as_deref(), environment, overrides)?)
+        LoadedSettings::load(self.config.as_deref(), environment, overrides)
+    }
+
+    /// The settings, unless something is wrong with them. Warnings are printed.
+    fn load(&self, overrides: Overrides) -> Result<Settings, Failure> {
+        let loaded = self.load_all(overrides);
+        print_warnings(&loaded.warnings);
+        Ok(loaded.into_settings()?)
+    }
+}
+
+impl args::ServeArgs {
+    fn overrides(&self) -> Overrides {
+        let (listen, state) = (self.listen.clone(), self.state.clone());
+        Overrides { listen, state, stdio: self.stdio, ..Overrides::default() }
+    }
+}
+
+fn print_warnings(warnings: &[Problem]) {
+    for warning in warnings {
+        log::report(&format!("warning: {warning}"));
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use scomp::config::{Overrides, Settings};
+use scomp::config::Settings;
 use scomp::server::Server;
 use tokio::net::TcpListener;
 
@@ -22,12 +22,7 @@ const SERVICES_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// Serves until a signal comes, or, over stdio, until the input ends.
 pub(super) async fn run(args: &ServeArgs) -> Result<(), Failure> {
-    let settings = args.settings.load(Overrides {
-        listen: args.listen.clone(),
-        state: args.state.clone(),
-        stdio: args.stdio,
-        ..Overrides::default()
-    })?;
+    let settings = args.settings.load(args.overrides())?;
     log::start(&settings.log)?;
     let mut signals =
         Signals::to_stop().map_err(|error| Failure::Run(format!("cannot watch for signals: {error}")))?;
@@ -65,7 +60,7 @@ pub(super) async fn run(args: &ServeArgs) -> Result<(), Failure> {
 /// Serves an MCP client over stdin and stdout until a signal comes or the input ends.
 #[cfg(feature = "mcp")]
 pub(super) async fn run_mcp(args: &super::args::McpArgs) -> Result<(), Failure> {
-    let settings = args.settings.load(Overrides::default())?;
+    let settings = args.settings.load(scomp::config::Overrides::default())?;
     log::start(&settings.log)?;
     let mut signals =
         Signals::to_stop().map_err(|error| Failure::Run(format!("cannot watch for signals: {error}")))?;
@@ -103,7 +98,7 @@ fn announce(settings: &Settings, listener: &TcpListener) -> Result<(), Failure> 
 }
 
 /// Resolves `listen`. Addresses that other machines can reach are refused if `is_open`.
-async fn resolve(listen: &str, is_open: bool) -> Result<Vec<SocketAddr>, Failure> {
+pub(super) async fn resolve(listen: &str, is_open: bool) -> Result<Vec<SocketAddr>, Failure> {
     let wrong = |reason: String| Failure::Usage(format!("listen: {listen:?}: {reason}; expected HOST:PORT"));
     let addresses: Vec<SocketAddr> =
         tokio::net::lookup_host(listen).await.map_err(|error| wrong(error.to_string()))?.collect();

@@ -1,211 +1,198 @@
 //! `SCOMP_*` variables as a layer over the settings file.
 //!
-//! The defaults define which keys there are and of which type, so that a new setting can be set from the
-//! environment without a line here: `limits.cpu_ms_max` is `SCOMP_LIMITS_CPU_MS_MAX`.
+//! The fields of the settings define which variables there are and of which type, so that a new setting can be set from
+//! the environment without a line here: `limits.cpu_ms_max` is `SCOMP_LIMITS_CPU_MS_MAX`.
 
-use std::path::PathBuf;
-
-use serde::Deserialize;
-use toml::{Table, Value};
-
-use super::units::Unit;
-use super::{ConfigError, Settings};
-use crate::quota::Quotas;
-use crate::server::settings::{AuditSettings, StateSettings, TlsSettings};
+use crate::settings_file::{Field, Kind, Problem, Source, convert_text, join_key, unknown_name};
 
 /// Prefix of all variables that are read here.
 const PREFIX: &str = "SCOMP_";
 
-/// Overrides keys of `table` by variables. An empty variable counts as absent.
-pub(super) fn overlay(
-    mut table: Table,
-    environment: impl IntoIterator<Item = (String, String)>,
-) -> Result<Settings, ConfigError> {
-    let template = template();
-    let mut last = String::new();
-    for (variable, text) in environment {
-        let Some(name) = variable.strip_prefix(PREFIX).filter(|_| !text.is_empty()) else {
-            continue;
-        };
-        let Some(place) = find(&template, name) else {
-            continue;
-        };
-        let place = place.map_err(|message| problem(&variable, message))?;
-        let value =
-            read_as(place.key, place.example, &text).map_err(|message| problem(&variable, message))?;
-        place.set(&mut table, value);
-        // Some settings belong together, such as a certificate and its key: only those of other tables are checked one by one.
-        if place.table != Some("tls") {
-            settings_of(&table, &variable)?;
+/// Variables with a meaning of their own. The tests have further ones, with a prefix.
+const OTHER_VARIABLES: [&str; 6] =
+    ["SCOMP_CONFIG", "SCOMP_LOG", "SCOMP_TOKEN", "SCOMP_TOKENS_FILE", "SCOMP_URL", "SCOMP_SERVE"];
+
+/// Prefix of variables for tests of this program.
+const TEST_PREFIX: &str = "SCOMP_TEST_";
+
+/// What a cluster sets for a service that is called `scomp` or so: parts of names that no setting has.
+const SERVICE_LINK_PARTS: [&str; 3] = ["_SERVICE_HOST", "_SERVICE_PORT", "_PORT_"];
+
+/// What the variables set.
+#[derive(Debug, Default)]
+pub(super) struct Variables {
+    /// Each with the path of its key.
+    pub(super) values: Vec<(String, Source, toml::Value)>,
+    pub(super) problems: Vec<Problem>,
+    pub(super) warnings: Vec<Problem>,
+}
+
+/// The variable of a key; `None` where only a file can set it.
+pub(super) fn variable_of(path: &str, kind: &Kind) -> Option<String> {
+    let is_listed = path.contains('[');
+    let is_settable = match kind {
+        Kind::List(items) => !matches!(**items, Kind::Table(_) | Kind::List(_) | Kind::Map(_)),
+        Kind::Table(_) | Kind::Map(_) | Kind::Unknown => false,
+        Kind::Integer { .. } | Kind::Number | Kind::Boolean | Kind::Text | Kind::Path | Kind::Choice(_) => {
+            true
         }
-        last = variable;
+    };
+    (is_settable && !is_listed).then(|| format!("{PREFIX}{}", path.replace('.', "_").to_ascii_uppercase()))
+}
+
+/// Reads the variables. An empty one counts as absent.
+pub(super) fn read(fields: &[Field], environment: &[(String, String)]) -> Variables {
+    let mut settable = Vec::new();
+    collect(fields, "", &mut settable);
+    let mut read = Variables::default();
+    for (variable, text) in environment {
+        if !variable.starts_with(PREFIX) || text.is_empty() || is_other(variable) {
+            continue;
+        }
+        let source = Source::Variable(variable.clone());
+        match settable.iter().find(|(name, _, _)| name == variable) {
+            Some((_, path, field)) => match value_of(field, text) {
+                Ok(value) => read.values.push((path.clone(), source, value)),
+                Err(message) => read.problems.push(Problem::new(source, path.as_str(), message)),
+            },
+            None => {
+                let message =
+                    unknown_name("variable", variable, settable.iter().map(|(name, _, _)| name.as_str()));
+                let problem = Problem::new(source, "", message);
+                // A name that begins like a table of settings was meant as one of them.
+                let is_meant = fields.iter().any(|field| {
+                    let start = format!("{PREFIX}{}_", field.name.to_ascii_uppercase());
+                    matches!(field.kind, Kind::Table(_)) && variable.starts_with(&start)
+                });
+                if is_meant { read.problems.push(problem) } else { read.warnings.push(problem) }
+            }
+        }
     }
-    settings_of(&table, &last)
+    read
 }
 
-/// Where a variable belongs, and what is there by default.
-struct Place<'a> {
-    table: Option<&'a str>,
-    key: &'a str,
-    example: &'a Value,
+fn is_other(variable: &str) -> bool {
+    OTHER_VARIABLES.contains(&variable)
+        || variable.starts_with(TEST_PREFIX)
+        || variable.ends_with("_PORT")
+        || SERVICE_LINK_PARTS.iter().any(|part| variable.contains(part))
 }
 
-impl Place<'_> {
-    fn set(&self, table: &mut Table, value: Value) {
-        let target = match self.table {
-            None => table,
-            Some(name) => {
-                let inner = table.entry(name).or_insert_with(|| Value::Table(Table::new()));
-                match inner {
-                    Value::Table(inner) => inner,
-                    // The file was read as settings before, so what should be a table is one.
-                    _ => return,
+fn collect<'a>(fields: &'a [Field], table: &str, settable: &mut Vec<(String, String, &'a Field)>) {
+    for field in fields {
+        let path = join_key(table, &field.name);
+        match &field.kind {
+            Kind::Table(fields) => collect(fields, &path, settable),
+            kind => {
+                if let Some(variable) = variable_of(&path, kind) {
+                    settable.push((variable, path, field));
                 }
             }
-        };
-        target.insert(self.key.to_owned(), value);
-    }
-}
-
-/// The setting that `name` (without the prefix) means; `None` if it is not a setting, as many variables are not.
-/// A name that begins like a table of settings must be one: then an unknown key is an error.
-fn find<'a>(template: &'a Table, name: &str) -> Option<Result<Place<'a>, String>> {
-    let name = name.to_ascii_lowercase();
-    for (key, example) in template {
-        let Value::Table(inner) = example else {
-            if *key == name {
-                return Some(Ok(Place { table: None, key, example }));
-            }
-            continue;
-        };
-        let Some(rest) = name.strip_prefix(key.as_str()).and_then(|rest| rest.strip_prefix('_')) else {
-            continue;
-        };
-        return Some(match inner.get_key_value(rest) {
-            Some((inner_key, example)) => Ok(Place { table: Some(key), key: inner_key, example }),
-            None => Err(format!("unknown setting `{key}.{rest}`")),
-        });
-    }
-    None
-}
-
-/// Every setting with a value of its type.
-fn template() -> Table {
-    let default = Settings::default();
-    let complete = Settings {
-        bindings: Some(PathBuf::new()),
-        tls: Some(TlsSettings { cert: PathBuf::new(), key: PathBuf::new() }),
-        state: StateSettings {
-            dir: Some(PathBuf::new()),
-            key_file: Some(PathBuf::new()),
-            ..default.state.clone()
-        },
-        audit: AuditSettings { path: Some(PathBuf::new()), ..default.audit.clone() },
-        quotas: Quotas {
-            sessions_max: Some(0),
-            queued_evals_max: Some(0),
-            cpu_seconds_per_minute: Some(0.0),
-            memory_bytes_max: Some(0),
-            messages_per_second: Some(0.0),
-            messages_burst: Some(0.0),
-        },
-        ..default
-    };
-    Table::try_from(complete).unwrap_or_default()
-}
-
-fn read_as(key: &str, example: &Value, text: &str) -> Result<Value, String> {
-    match example {
-        Value::Integer(_) => {
-            if let Ok(number) = text.replace('_', "").parse() {
-                return Ok(Value::Integer(number));
-            }
-            let number = match Unit::of_key(key) {
-                Some(unit) => unit.parse(text)?,
-                None => return Err(format!("expected a whole number, got {text:?}")),
-            };
-            Ok(Value::Integer(number))
-        }
-        Value::Float(_) => {
-            let number = text.parse().map_err(|_| format!("expected a number, got {text:?}"))?;
-            Ok(Value::Float(number))
-        }
-        Value::Boolean(_) => match text {
-            "true" | "1" => Ok(Value::Boolean(true)),
-            "false" | "0" => Ok(Value::Boolean(false)),
-            _ => Err(format!("expected true or false, got {text:?}")),
-        },
-        Value::String(_) => Ok(Value::String(text.to_owned())),
-        Value::Array(_) | Value::Table(_) | Value::Datetime(_) => {
-            Err("this setting can only be set in the settings file".to_owned())
         }
     }
 }
 
-fn settings_of(table: &Table, variable: &str) -> Result<Settings, ConfigError> {
-    Settings::deserialize(table.clone()).map_err(|error| problem(variable, error.message().to_owned()))
-}
-
-fn problem(variable: &str, message: String) -> ConfigError {
-    ConfigError::Variable { variable: variable.to_owned(), message }
+/// A list of texts is separated by commas.
+fn value_of(field: &Field, text: &str) -> Result<toml::Value, String> {
+    match &field.kind {
+        Kind::List(items) => {
+            let items = text.split(',').map(|item| convert_text(items, None, item.trim()));
+            Ok(toml::Value::Array(items.collect::<Result<_, _>>()?))
+        }
+        kind => convert_text(kind, field.unit(), text),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
+    use toml::{Table, Value};
+
+    use super::super::{ConfigError, LogFormat, Overrides, Settings, fields};
     use super::*;
 
+    fn load_all(variables: &[(&str, &str)]) -> Result<Settings, ConfigError> {
+        let owned = variables.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+        Settings::load(None, owned, Overrides::default())
+    }
+
     fn load(variable: &str, text: &str) -> Result<Settings, ConfigError> {
-        overlay(Table::new(), [(variable.to_owned(), text.to_owned())])
+        load_all(&[(variable, text)])
     }
 
     #[test]
-    fn every_limit_and_every_session_setting_has_a_variable() {
-        let template = template();
-        for table in ["limits", "sessions"] {
-            let keys = template.get(table).and_then(Value::as_table).unwrap();
-            assert!(!keys.is_empty());
-            for key in keys.keys() {
-                let variable = format!("SCOMP_{table}_{key}").to_ascii_uppercase();
-                let (text, value) = match &keys[key] {
-                    Value::Boolean(flag) => ((!flag).to_string(), Value::Boolean(!flag)),
-                    _ => ("12_345".to_owned(), Value::Integer(12_345)),
-                };
-                let settings = Table::try_from(load(&variable, &text).unwrap()).unwrap();
-                assert_eq!(settings[table][key], value, "{variable}");
-            }
+    fn every_setting_but_tables_in_lists_has_a_variable() {
+        let mut settable = Vec::new();
+        let fields = fields();
+        collect(&fields, "", &mut settable);
+        assert!(settable.len() > 50, "{}", settable.len());
+        for (variable, path, field) in settable {
+            let text = match &field.kind {
+                Kind::Integer { .. } => "2_000_000".to_owned(),
+                Kind::Number => "1.5".to_owned(),
+                Kind::Boolean => "1".to_owned(),
+                Kind::Choice(words) => words.last().unwrap().clone(),
+                _ => "text".to_owned(),
+            };
+            let read = read(&fields, &[(variable.clone(), text)]);
+            assert!(read.problems.is_empty() && read.warnings.is_empty(), "{variable}: {read:?}");
+            assert_eq!(read.values[0].0, path);
         }
     }
 
     #[test]
-    fn other_settings_are_read_by_their_type() {
+    fn variables_are_read_by_the_type_of_their_setting() {
         assert_eq!(load("SCOMP_LISTEN", "0.0.0.0:1").unwrap().listen, "0.0.0.0:1");
         assert_eq!(load("SCOMP_BINDINGS", "b").unwrap().bindings, Some("b".into()));
         assert!(load("SCOMP_STDIO", "true").unwrap().stdio);
-        assert_eq!(load("SCOMP_LOG_FORMAT", "json").unwrap().log.format, crate::config::LogFormat::Json);
+        assert_eq!(load("SCOMP_LOG_FORMAT", "json").unwrap().log.format, LogFormat::Json);
+        assert_eq!(load("SCOMP_LIMITS_CPU_MS_MAX", "7s").unwrap().limits.cpu_ms_max, 7_000);
+        let origins =
+            load("SCOMP_ORIGINS_ALLOW", "https://a.example, http://b.example:8080").unwrap().origins;
+        assert_eq!(origins.allow, ["https://a.example", "http://b.example:8080"]);
     }
 
     #[test]
     fn setting_without_default_has_a_variable() {
-        let variables = [
+        let settings = load_all(&[
             ("SCOMP_TLS_CERT", "cert.pem"),
             ("SCOMP_TLS_KEY", "key.pem"),
             ("SCOMP_AUDIT_PATH", "audit.jsonl"),
             ("SCOMP_QUOTAS_SESSIONS_MAX", "7"),
             ("SCOMP_QUOTAS_CPU_SECONDS_PER_MINUTE", "1.5"),
-        ];
-        let owned = variables.map(|(name, text)| (name.to_owned(), text.to_owned()));
-        let settings = overlay(Table::new(), owned).unwrap();
+        ])
+        .unwrap();
         assert_eq!(settings.tls.unwrap().key, PathBuf::from("key.pem"));
         assert_eq!(settings.audit.path, Some(PathBuf::from("audit.jsonl")));
         assert_eq!(settings.quotas.sessions_max, Some(7));
         assert_eq!(settings.quotas.cpu_seconds_per_minute, Some(1.5));
-        assert!(load("SCOMP_TLS_CERT", "cert.pem").unwrap_err().to_string().contains("SCOMP_TLS_CERT"));
+        let message = load("SCOMP_TLS_CERT", "cert.pem").unwrap_err().to_string();
+        assert!(message.starts_with("environment variable SCOMP_TLS_CERT: tls.key: missing"), "{message}");
     }
 
     #[test]
-    fn unknown_limit_names_the_variable() {
-        let message = load("SCOMP_LIMITS_CPU", "1").unwrap_err().to_string();
-        assert_eq!(message, "environment variable SCOMP_LIMITS_CPU: unknown setting `limits.cpu`");
+    fn unknown_name_in_a_table_is_an_error() {
+        let message = load("SCOMP_LIMITS_CPU_MAX", "1").unwrap_err().to_string();
+        assert_eq!(
+            message,
+            "environment variable SCOMP_LIMITS_CPU_MAX: unknown variable; did you mean `SCOMP_LIMITS_CPU_MS_MAX`?"
+        );
+    }
+
+    #[test]
+    fn other_unknown_names_are_warnings() {
+        let read = |name: &str| read(&fields(), &[(name.to_owned(), "x".to_owned())]);
+        let warned = read("SCOMP_LISTN");
+        assert!(warned.problems.is_empty() && warned.values.is_empty());
+        let expected = "environment variable SCOMP_LISTN: unknown variable; did you mean `SCOMP_LISTEN`?";
+        assert_eq!(warned.warnings[0].to_string(), expected);
+        let of_a_cluster = ["SCOMP_SERVER_SERVICE_HOST", "SCOMP_PORT_7400_TCP", "SCOMP_SERVER_PORT"];
+        for name in OTHER_VARIABLES.into_iter().chain(of_a_cluster).chain(["PATH", "SCOMP_TEST_X"]) {
+            let read = read(name);
+            assert!(read.warnings.is_empty() && read.problems.is_empty() && read.values.is_empty(), "{name}");
+        }
+        assert_eq!(load("SCOMP_LIMITS_CPU_MS_MAX", "").unwrap(), Settings::default());
     }
 
     #[test]
@@ -213,19 +200,18 @@ mod tests {
         for (variable, text) in [
             ("SCOMP_LIMITS_CPU_MS_MAX", "soon"),
             ("SCOMP_LIMITS_CPU_MS_MAX", "-1"),
+            ("SCOMP_LIMITS_INVOKE_DEPTH_MAX", "4294967296"),
             ("SCOMP_STDIO", "maybe"),
             ("SCOMP_LOG_FORMAT", "xml"),
         ] {
             let message = load(variable, text).unwrap_err().to_string();
-            assert!(message.contains(variable), "{message}");
+            assert!(message.contains(variable) && message.contains("expected"), "{message}");
         }
     }
 
     #[test]
-    fn other_variables_are_left_alone() {
-        for variable in ["SCOMP_URL", "SCOMP_LOG", "SCOMP_CONFIG", "PATH"] {
-            assert_eq!(load(variable, "x").unwrap(), Settings::default());
-        }
-        assert_eq!(load("SCOMP_LIMITS_CPU_MS_MAX", "").unwrap(), Settings::default());
+    fn variables_of_settings_are_what_they_serialize_to() {
+        let written = Table::try_from(load("SCOMP_LIMITS_FLOATING_CALLS", "false").unwrap()).unwrap();
+        assert_eq!(written["limits"]["floating_calls"], Value::Boolean(false));
     }
 }

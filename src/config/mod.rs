@@ -1,22 +1,35 @@
 //! The operator's settings: a TOML file, then `SCOMP_*` variables, then flags; the later one wins.
 //!
-//! One struct holds them all and refuses unknown keys, so a typing error is found at start. Each layer is checked when
-//! it is applied, so that an error can name the file or the variable.
+//! One struct holds them all and refuses unknown keys, so a typing error is found at start. Its doc comments are the
+//! documentation of the settings, and what reads, shows and documents them goes by its fields: a new setting is a field.
 
+mod check;
+mod default_file;
 mod environment;
-mod units;
+mod json_schema;
+mod load;
+mod reference;
+mod show;
 
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{DURATION_MS_MAX, Limits, SettingsError};
+pub use default_file::default_file;
+pub use json_schema::json_schema;
+pub use load::{ConfigError, LoadedSettings};
+pub use reference::reference;
+
+use crate::limits::Limits;
 use crate::quota::Quotas;
 use crate::server::settings::{
     AuditSettings, AuthSettings, OriginSettings, ServerSettings, StateSettings, TlsSettings,
 };
 use crate::server::shards;
 use crate::sessions::SessionSettings;
+use crate::settings_file::{Field, fields_of};
+pub use crate::settings_file::{Problem, Source};
 
 /// Where to listen by default: this machine only.
 pub const LISTEN_DEFAULT: &str = "127.0.0.1:7400";
@@ -24,24 +37,24 @@ pub const LISTEN_DEFAULT: &str = "127.0.0.1:7400";
 /// How long running evals get when the server stops, in milliseconds.
 const DRAIN_MS_DEFAULT: u64 = 10_000;
 
-/// Longest settings file that is read: a person writes it, so more is some other file by mistake.
-const FILE_BYTES_MAX: u64 = 1 << 20;
-
 /// All settings of the program.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// Address and port; port 0 lets the system choose.
     pub listen: String,
     /// The folder of the binding packages.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-path" = true, "x-example" = "bindings"))]
     pub bindings: Option<PathBuf>,
     /// Files in the form of `mcp.json`: each server in them is a package.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-path" = true, "x-example" = ["mcp.json"]))]
     pub mcp_files: Vec<PathBuf>,
     /// Whether to serve stdin and stdout instead of a socket.
     pub stdio: bool,
-    /// How many threads run scripts; 1 to [`shards::SHARDS_MAX`], by default as many as there are cores.
+    /// How many threads run scripts, 1 to 1024.
+    #[schemars(extend("x-default" = "as many as there are cores", "x-example" = 4))]
     pub shards: usize,
     /// How long running evals get when the server stops, in milliseconds.
     pub drain_ms: u64,
@@ -72,17 +85,17 @@ pub struct Settings {
 }
 
 /// What is logged, and how.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LogSettings {
-    /// The form of a line.
+    /// The form of a line: `text` for people, or `json` for programs, one object a line.
     pub format: LogFormat,
-    /// A level, or directives such as `info,scomp=debug`.
+    /// A level, or directives such as `info,scomp=debug`. `SCOMP_LOG` and `RUST_LOG` win over it.
     pub level: String,
 }
 
 /// The form of a line of the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
     /// For people.
@@ -104,35 +117,6 @@ pub struct Overrides {
     pub state: Option<PathBuf>,
     /// See [`Settings::stdio`]; a flag can only turn it on.
     pub stdio: bool,
-}
-
-/// What is wrong with the settings.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs, reason = "the fields are named as in the message")]
-pub enum ConfigError {
-    /// The file cannot be read.
-    #[error("{}: {message}", file.display())]
-    Unreadable { file: PathBuf, message: String },
-    /// The file has an unknown key or an invalid value.
-    #[error("{}: {message}", file.display())]
-    File {
-        file: PathBuf,
-        /// The line, the key, and what is wrong.
-        message: String,
-    },
-    /// An environment variable has an invalid value.
-    #[error("environment variable {variable}: {message}")]
-    Variable { variable: String, message: String },
-    /// Limits or other settings with which no server can be started.
-    #[error(transparent)]
-    Settings(#[from] SettingsError),
-    /// A value is invalid.
-    #[error("{key}: {message}")]
-    Value {
-        key: &'static str,
-        /// What is wrong and what was expected.
-        message: String,
-    },
 }
 
 impl Default for Settings {
@@ -173,68 +157,18 @@ impl Settings {
         environment: impl IntoIterator<Item = (String, String)>,
         overrides: Overrides,
     ) -> Result<Self, ConfigError> {
-        let table = file.map(read).transpose()?.unwrap_or_default();
-        let environment: Vec<(String, String)> = environment.into_iter().collect();
-        let lookup = |name: &str| {
-            environment.iter().find(|(variable, _)| variable == name).map(|(_, value)| value.clone())
-        };
-        let mut settings = environment::overlay(table, environment.iter().cloned())?;
-        if let Some(file) = file {
-            for (at, token) in settings.auth.tokens.iter_mut().enumerate() {
-                token.place = format!("{}: auth.tokens[{at}]", file.display());
-            }
-        }
-        settings.auth = settings
-            .auth
-            .with_environment(lookup)
-            .map_err(|error| ConfigError::Value { key: "auth", message: error.to_string() })?;
-        settings.listen = overrides.listen.unwrap_or(settings.listen);
-        settings.bindings = overrides.bindings.or(settings.bindings);
-        if !overrides.mcp_files.is_empty() {
-            settings.mcp_files = overrides.mcp_files;
-        }
-        settings.state.dir = overrides.state.or(settings.state.dir);
-        settings.stdio |= overrides.stdio;
-        settings.check()?;
-        Ok(settings)
+        LoadedSettings::load(file, environment, overrides).into_settings()
     }
 
     /// Whether clients have to authenticate. A token file without tokens is an error at start.
     pub fn demands_authentication(&self) -> bool {
         !self.auth.tokens.is_empty() || self.auth.file.is_some()
     }
-
-    fn check(&self) -> Result<(), ConfigError> {
-        shards::check_count(self.shards)?;
-        if self.drain_ms > DURATION_MS_MAX {
-            let message = format!("expected at most {DURATION_MS_MAX}, got {}", self.drain_ms);
-            return Err(ConfigError::Value { key: "drain_ms", message });
-        }
-        self.limits.check()?;
-        self.sessions.check()?;
-        self.server.check()?;
-        self.state.check()?;
-        self.quotas.check("quotas")?;
-        #[cfg(feature = "mcp")]
-        self.mcp.check()?;
-        Ok(())
-    }
 }
 
-/// The keys of a file, checked; the environment may still change them.
-fn read(file: &Path) -> Result<toml::Table, ConfigError> {
-    let unreadable = |message: String| ConfigError::Unreadable { file: file.to_owned(), message };
-    let bytes = std::fs::metadata(file).map_err(|error| unreadable(error.to_string()))?.len();
-    if bytes > FILE_BYTES_MAX {
-        return Err(unreadable(format!("expected a settings file of at most {FILE_BYTES_MAX} bytes")));
-    }
-    let text = std::fs::read_to_string(file).map_err(|error| unreadable(error.to_string()))?;
-    let wrong = |message: String| ConfigError::File { file: file.to_owned(), message };
-    let text = units::replace_units(&text).map_err(|problems| wrong(problems.join("\n")))?;
-    // Read as settings first: that error, unlike the table's, shows the line.
-    toml::from_str::<Settings>(&text)
-        .and_then(|_settings| toml::from_str(&text))
-        .map_err(|error| wrong(error.to_string()))
+/// Every setting.
+pub(crate) fn fields() -> Vec<Field> {
+    fields_of::<Settings>()
 }
 
 #[cfg(test)]
@@ -285,7 +219,8 @@ mod tests {
     fn value_of_the_wrong_type_is_shown_with_its_line() {
         let file = file("type", "[limits]\ncpu_ms_max = 'many'\n");
         let message = Settings::load(Some(&file), [], Overrides::default()).unwrap_err().to_string();
-        assert!(message.contains("line 2") && message.contains("cpu_ms_max"), "{message}");
+        let expected = format!("{}:2: limits.cpu_ms_max: expected a number of milliseconds", file.display());
+        assert!(message.starts_with(&expected), "{message}");
         std::fs::remove_file(file).unwrap();
     }
 
@@ -312,7 +247,8 @@ mod tests {
     #[test]
     fn server_without_threads_is_refused() {
         let refused = Settings::load(None, variables(&[("SCOMP_SHARDS", "0")]), Overrides::default());
-        assert_eq!(refused.unwrap_err().to_string(), "shards: expected 1 to 1024, got 0");
+        let message = "environment variable SCOMP_SHARDS: shards: expected 1 to 1024, got 0";
+        assert_eq!(refused.unwrap_err().to_string(), message);
     }
 
     #[test]
@@ -333,7 +269,10 @@ mod tests {
             ),
         ] {
             let refused = Settings::load(None, variables(&[(variable, value)]), Overrides::default());
-            assert_eq!(refused.unwrap_err().to_string(), message);
+            assert_eq!(
+                refused.unwrap_err().to_string(),
+                format!("environment variable {variable}: {message}")
+            );
         }
         let most = variables(&[("SCOMP_SHARDS", "1024"), ("SCOMP_SERVER_CONNECTIONS_MAX", "1")]);
         assert_eq!(Settings::load(None, most, Overrides::default()).unwrap().shards, 1024);
@@ -343,9 +282,16 @@ mod tests {
     fn limits_that_would_crash_the_server_are_refused() {
         let load = |pairs| Settings::load(None, variables(pairs), Overrides::default()).unwrap_err();
         let refused = load(&[("SCOMP_LIMITS_MEMORY_BYTES_MAX", "64")]);
-        assert_eq!(refused.to_string(), "limits.memory_bytes_max: expected 1048576 to 184549376, got 64");
+        assert_eq!(
+            refused.to_string(),
+            "environment variable SCOMP_LIMITS_MEMORY_BYTES_MAX: limits.memory_bytes_max: \
+             expected 1048576 to 184549376, got 64"
+        );
         let refused = load(&[("SCOMP_DRAIN_MS", "31536000001")]);
-        assert_eq!(refused.to_string(), "drain_ms: expected at most 31536000000, got 31536000001");
+        assert_eq!(
+            refused.to_string(),
+            "environment variable SCOMP_DRAIN_MS: drain_ms: expected 0 to 31536000000, got 31536000001"
+        );
     }
 
     #[test]

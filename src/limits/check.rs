@@ -45,6 +45,9 @@ pub const TEXT_BYTES_MAX: usize = 1 << 30;
 /// Least size of a result: `{"$undefined":true}` must fit, which is the value of most statements.
 pub const RESULT_BYTES_MIN: usize = 64;
 
+/// Most calls that a client may have to answer, of each kind: both kinds share the table of a connection.
+pub const CLIENT_CALLS_OPEN_MAX: usize = 8_192;
+
 /// Longest time that a limit may allow: a year. A deadline further off is not one, and the clock cannot count to the end of
 /// the largest numbers.
 pub const DURATION_MS_MAX: u64 = 365 * 24 * 60 * 60 * 1000;
@@ -83,6 +86,9 @@ impl Limits {
         );
         check.duration("background_cpu_ms_per_minute", self.background_cpu_ms_per_minute, 0);
         check.duration("binding_ms_max", self.binding_ms_max, 1);
+        check.duration("client_call_ms_max", self.client_call_ms_max, 1);
+        check.duration("approve_ms_max", self.approve_ms_max, 1);
+        check.count("client_calls_open_max", self.client_calls_open_max, CLIENT_CALLS_OPEN_MAX);
         check.duration("client_grace_ms", self.client_grace_ms, 0);
         check.finish()
     }
@@ -99,7 +105,7 @@ mod tests {
     }
 
     /// Name, least and most accepted value; `None` where any larger one is accepted.
-    const RANGES: [(&str, u64, Option<u64>); 17] = [
+    const RANGES: [(&str, u64, Option<u64>); 20] = [
         ("message_bytes_max", MESSAGE_BYTES_MIN as u64, Some(TEXT_BYTES_MAX as u64)),
         ("result_bytes_max", RESULT_BYTES_MIN as u64, Some(TEXT_BYTES_MAX as u64)),
         ("queued_evals_max", 1, None),
@@ -116,6 +122,9 @@ mod tests {
         ("memory_total_bytes_max", MEMORY_TOTAL_BYTES_MIN as u64, None),
         ("background_cpu_ms_per_minute", 0, Some(DURATION_MS_MAX)),
         ("binding_ms_max", 1, Some(DURATION_MS_MAX)),
+        ("client_call_ms_max", 1, Some(DURATION_MS_MAX)),
+        ("approve_ms_max", 1, Some(DURATION_MS_MAX)),
+        ("client_calls_open_max", 1, Some(CLIENT_CALLS_OPEN_MAX as u64)),
         ("client_grace_ms", 0, Some(DURATION_MS_MAX)),
     ];
 

@@ -48,14 +48,14 @@ impl<'a> SettingCheck<'a> {
     }
 
     /// Requires `min..=max` of a size in memory.
-    pub(super) fn bytes(&mut self, name: &str, value: usize, min: usize, max: usize) {
+    pub(crate) fn bytes(&mut self, name: &str, value: usize, min: usize, max: usize) {
         // The largest number of either width means that there is no maximum.
         let max = if max == usize::MAX { u64::MAX } else { max as u64 };
         self.range(name, value as u64, min as u64, max);
     }
 
     /// Requires `min..=max`; with the largest number as `max` there is no maximum.
-    pub(super) fn range(&mut self, name: &str, value: u64, min: u64, max: u64) {
+    pub(crate) fn range(&mut self, name: &str, value: u64, min: u64, max: u64) {
         if (min..=max).contains(&value) {
             return;
         }

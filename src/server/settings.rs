@@ -6,6 +6,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::binding::{Policy, Roles};
@@ -18,23 +19,26 @@ pub use crate::sessions::SessionSettings;
 pub use crate::store::{Durability, StateSettings};
 
 /// `[auth]`: who may connect. Without any token every client may, but only from this machine.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AuthSettings {
     /// The known tokens.
     pub tokens: Vec<TokenSettings>,
     /// A TOML file with more `[[tokens]]`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-path" = true, "x-example" = "tokens.toml"))]
     pub file: Option<PathBuf>,
 }
 
 /// One `[[tokens]]`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokenSettings {
     /// The principal that the token stands for. Tokens of one principal share its sessions and its quotas.
+    #[schemars(extend("x-example" = "agents"))]
     pub principal: String,
     /// SHA-256 of the token, in hexadecimal.
+    #[schemars(extend("x-example" = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"))]
     pub sha256: String,
     /// Where it is set, for messages; filled in by the reader of the settings.
     #[serde(skip)]
@@ -44,6 +48,7 @@ pub struct TokenSettings {
     pub policy: Policy,
     /// What it permits beyond the sessions of its own principal; absent: nothing.
     #[serde(default, skip_serializing_if = "Roles::is_empty")]
+    #[schemars(extend("x-example" = ["operator"]))]
     pub roles: Roles,
     /// How much its principal may use; absent: `[quotas]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,31 +56,35 @@ pub struct TokenSettings {
 }
 
 /// `[origins]`: which web pages may connect. A program that sends no `Origin` always may.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct OriginSettings {
     /// Origins such as `https://app.example`; `*` is all. A page of this very server needs no entry.
+    #[schemars(extend("x-example" = ["https://app.example"]))]
     pub allow: Vec<String>,
 }
 
 /// `[tls]`: serve `wss` with this certificate.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TlsSettings {
     /// PEM file with the certificate and its chain.
+    #[schemars(extend("x-path" = true, "x-example" = "cert.pem"))]
     pub cert: PathBuf,
     /// PEM file with its private key.
+    #[schemars(extend("x-path" = true, "x-example" = "key.pem"))]
     pub key: PathBuf,
 }
 
 /// `[audit]`: the audit log.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AuditSettings {
     /// The file; absent: no record is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-path" = true, "x-example" = "audit.jsonl"))]
     pub path: Option<PathBuf>,
-    /// At this size the file is set aside and a new one begun.
+    /// At this size the file is set aside and a new one begun. At least 4 KiB: a record has to fit.
     pub max_bytes: u64,
     /// How many files set aside are kept, as `path.1` (the latest), `path.2`, …
     pub keep: usize,
@@ -88,6 +97,13 @@ impl Default for AuditSettings {
 }
 
 impl AuditSettings {
+    /// Whether records can be kept with these settings.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        let mut check = SettingCheck::new("audit");
+        check.range("max_bytes", self.max_bytes, AUDIT_BYTES_MIN, u64::MAX);
+        check.finish()
+    }
+
     /// Opens the file, if one is set.
     pub fn open(&self) -> io::Result<Audit> {
         match &self.path {
@@ -97,8 +113,11 @@ impl AuditSettings {
     }
 }
 
+/// Least [`AuditSettings::max_bytes`]: with less, a file would be set aside after every record.
+const AUDIT_BYTES_MIN: u64 = 4 << 10;
+
 /// `[server]`: the server as a whole.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerSettings {
     /// Concurrent connections, upgraded or not. One more is closed before a byte of it is read.
@@ -107,6 +126,7 @@ pub struct ServerSettings {
     /// requests, and as much of answers to the server's own calls. Past it large messages are not read until others
     /// are answered; what a connection has in flight up to 64 KiB is not counted. By default a sixteenth of the
     /// memory, so that both together leave most of it to sessions.
+    #[schemars(extend("x-default" = "a sixteenth of the memory, at least 64 MiB", "x-example" = 268_435_456))]
     pub bytes_in_flight_max: usize,
 }
 

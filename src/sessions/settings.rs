@@ -7,7 +7,7 @@ use crate::limits::{DURATION_MAX, SettingCheck, SettingsError};
 use crate::runtime::{HibernateWhen, HibernationSettings};
 
 /// See the module.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SessionSettings {
     /// Sessions on this server. Past it: `Busy`.
@@ -22,6 +22,8 @@ pub struct SessionSettings {
     pub hibernate_after_ms: u64,
     /// The folder for these heaps, in a file without a name that only this process can read. By default the folder for
     /// temporary files or `/var/tmp`, whichever is on a disk.
+    #[schemars(extend("x-path" = true, "x-default" = "the folder for temporary files, or `/var/tmp`"))]
+    #[schemars(extend("x-example" = "/var/lib/scomp-serve"))]
     pub hibernate_folder: Option<PathBuf>,
     /// Bytes on disk for the heaps of idle sessions. Past it sessions stay in memory.
     pub hibernated_bytes_max: u64,

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{DURATION_MAX, SettingCheck, SettingsError};
 
 /// What an answer survives once a client has it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {
     /// The end of the process, however it comes.
@@ -19,17 +20,19 @@ pub enum Durability {
 }
 
 /// See the module.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct StateSettings {
     /// The folder. Absent: sessions end with the server.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-path" = true, "x-example" = "state"))]
     pub dir: Option<PathBuf>,
     /// The key that seals the images of sessions, 64 hexadecimal digits in a file that only its owner can read. Absent: a
     /// key in the folder itself, which protects nothing from a thief of the folder.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-path" = true, "x-example" = "/etc/scomp/state.key"))]
     pub key_file: Option<PathBuf>,
-    /// What an answer survives.
+    /// What an answer survives: `process`, the end of the process, or `disk`, the loss of power too.
     pub durability: Durability,
     /// Bytes on disk for the sessions of one principal.
     pub principal_bytes_max: u64,

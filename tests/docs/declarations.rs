@@ -127,7 +127,8 @@ fn assert_refused(name: &str, files: &[(String, String)]) {
     }
     let (_, printed) = scomp_serve(&["check"], &folder.0);
     for (at, (place, text)) in files.iter().enumerate() {
-        let line = format!("{}: {place}: ", folder.0.join(format!("{at}.json")).display());
+        let place_in_file = if place.is_empty() { String::new() } else { format!("{place}: ") };
+        let line = format!("{}: {place_in_file}", folder.0.join(format!("{at}.json")).display());
         assert!(printed.contains(&line), "the loader accepts {text} at {place}:\n{printed}");
     }
 }

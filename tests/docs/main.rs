@@ -1,7 +1,9 @@
-//! The documents say what is there: links lead somewhere, and declarations are what their schema says.
+//! The documents say what is there: links lead somewhere, declarations are what their schema says, and settings are those of
+//! the program.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod configuration;
 mod declarations;
 mod links;
 mod markdown;

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod audit;
+mod broken;
 mod descriptors;
 #[allow(dead_code, unreachable_pub, reason = "other tests use the rest")]
 #[path = "../support/folder.rs"]

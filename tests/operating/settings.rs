@@ -33,7 +33,7 @@ fn misspelled_deny_keeps_the_server_from_starting() {
     let done = run(&[], "", &wrong);
     assert_eq!((done.code, done.stdout.as_str()), (2, ""), "{}", done.stderr);
     for (name, meant) in [("getOrdr", "getOrder"), ("extrenal", "external")] {
-        let expected = format!("tokens.toml: tokens[0].policy.deny: unknown name {name:?}");
+        let expected = format!("tokens.toml:1: tokens[0].policy.deny: unknown name {name:?}");
         assert!(done.stderr.contains(&expected), "{}", done.stderr);
         assert!(done.stderr.contains(&format!("did you mean {meant:?}?")), "{}", done.stderr);
     }
@@ -44,8 +44,10 @@ fn one_token_for_two_principals_keeps_the_server_from_starting() {
     let (ann, bob) = (token("auth.tokens", "ann", 'a', ""), token("tokens", "bob", 'a', ""));
     let done = run(&[], &ann, &bob);
     assert_eq!((done.code, done.stdout.as_str()), (2, ""), "{}", done.stderr);
-    let named =
-        ["tokens.toml: tokens[0]: \"bob\" has the same token as \"ann\" at", "scomp.toml: auth.tokens[0];"];
+    let named = [
+        "tokens.toml:1: tokens[0]: \"bob\" has the same token as \"ann\" at",
+        "scomp.toml:5: auth.tokens[0];",
+    ];
     assert!(named.iter().all(|part| done.stderr.contains(part)), "{}", done.stderr);
 }
 
@@ -56,10 +58,10 @@ fn check_lists_problems_of_policies() {
     let done = run(&["check"], &first, &second);
     assert_eq!((done.code, done.stdout.as_str()), (1, ""), "{}", done.stderr);
     for part in [
-        "scomp.toml: auth.tokens[0].policy.approve: unknown name \"wrote\"",
-        "tokens.toml: tokens[0].policy.deny: unknown name \"mail.send\"",
+        "scomp.toml:5: auth.tokens[0].policy.approve: unknown name \"wrote\"",
+        "tokens.toml:1: tokens[0].policy.deny: unknown name \"mail.send\"",
         "warning: ",
-        "tokens.toml: tokens[0].policy.allow: unknown name \"raed\"",
+        "tokens.toml:1: tokens[0].policy.allow: unknown name \"raed\"",
         "2 problems",
     ] {
         assert!(done.stderr.contains(part), "{part} is not in {}", done.stderr);
@@ -71,7 +73,7 @@ fn check_lists_problems_of_tokens() {
     let twice = token("tokens", "ann", 'a', "") + &token("tokens", "bob", 'a', "");
     let done = run(&["check"], "", &twice);
     assert_eq!(done.code, 1, "{}", done.stderr);
-    assert!(done.stderr.contains("tokens.toml: tokens[1]: \"bob\" has the same token"), "{}", done.stderr);
+    assert!(done.stderr.contains("tokens.toml:5: tokens[1]: \"bob\" has the same token"), "{}", done.stderr);
 }
 
 #[test]
@@ -101,8 +103,8 @@ fn quota_that_is_not_a_number_keeps_the_server_from_starting() {
     let done = run(&[], &first, &second);
     assert_eq!((done.code, done.stdout.as_str()), (2, ""), "{}", done.stderr);
     for part in [
-        "scomp.toml: auth.tokens[0].quotas.cpu_seconds_per_minute: expected a positive number, got NaN",
-        "tokens.toml: tokens[0].quotas.messages_burst: expected a positive number, got -1",
+        "scomp.toml:5: auth.tokens[0].quotas.cpu_seconds_per_minute: expected a positive number, got NaN",
+        "tokens.toml:1: tokens[0].quotas.messages_burst: expected a positive number, got -1",
     ] {
         assert!(done.stderr.contains(part), "{part} is not in {}", done.stderr);
     }

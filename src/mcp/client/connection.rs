@@ -28,10 +28,10 @@ use super::config::Address;
 use super::handler::ServerRequests;
 use super::http;
 use super::routes::{CallTag, Routed, Routes};
-use super::stderr::StderrTail;
 use super::stdio::StdioTransport;
 use crate::package::Secrets;
 use crate::package::loader::process::Process;
+use crate::package::loader::stderr::StderrTail;
 
 /// How long a server may take for the handshake and for its first lists, a download by its launcher included.
 /// Below the time of opening a package, so that the error says what was waited for.

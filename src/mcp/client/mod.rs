@@ -15,7 +15,6 @@ mod list;
 mod package;
 mod routes;
 mod schemas;
-mod stderr;
 mod stdio;
 mod supervisor;
 mod tools;

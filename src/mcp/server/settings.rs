@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::limits::{DURATION_MS_MAX, SettingCheck, SettingsError};
 
 /// `[mcp]`: the MCP endpoint. Its counts and bytes are those of one principal.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct McpSettings {
     /// Whether `/mcp` is served.

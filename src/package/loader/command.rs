@@ -5,13 +5,14 @@
 //! know them; an executable that declares others after a restart counts as not started. Its configuration is sent in the
 //! handshake, as `metadata.config`.
 
+use std::io;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 use tokio::process::Command;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
@@ -20,12 +21,15 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::Environment;
 use super::bridge::Bridge;
+use super::config::FilledConfig;
 use super::file::{PackageFile, Source};
 use super::process::Process;
+use super::stderr::StderrTail;
 use crate::binding::is_control_name;
 use crate::binding::{BindingError, Call, Handler, handler};
 use crate::client::{Client, ClientError};
 use crate::concurrency::{Backoff, random_fraction};
+use crate::package::Secrets;
 use crate::protocol::declaration::Declaration;
 use crate::rpc::Kind;
 use crate::transport::Lines;
@@ -47,8 +51,8 @@ const STOP_WAIT_MAX: Duration = Duration::from_secs(1);
 /// Longest message both ways, the same as for clients.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
-/// Longest line of stderr that is logged in one piece, so that a flood without line ends costs no memory.
-const STDERR_LINE_BYTES_MAX: u64 = 8 << 10;
+/// How long an executable that failed the handshake may take to exit by itself, for its status in the error.
+const EXIT_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Calls that may end without an answer before the executable is taken for hung and started again.
 /// Half of what may wait for answers on one connection, so that there is always room for calls that are answered.
@@ -66,21 +70,25 @@ pub enum CommandError {
         /// The executable.
         program: String,
         /// The error of the system.
-        error: std::io::Error,
+        error: io::Error,
     },
     /// It runs, but does not answer.
-    #[error("`{program}` did not answer the handshake within {} s", HANDSHAKE_WAIT_MAX.as_secs())]
+    #[error("`{program}` did not answer the handshake within {} s{end}", HANDSHAKE_WAIT_MAX.as_secs())]
     Silent {
         /// The executable.
         program: String,
+        /// What it printed.
+        end: String,
     },
     /// It refused the handshake, gave an invalid answer, or ended.
-    #[error("`{program}` failed the handshake: {error}")]
+    #[error("`{program}` failed the handshake: {error}{end}")]
     Handshake {
         /// The executable.
         program: String,
         /// The cause.
         error: ClientError,
+        /// Its exit status, if it ended, and what it printed.
+        end: String,
     },
 }
 
@@ -92,6 +100,7 @@ pub(super) struct Launch {
     folder: PathBuf,
     env: Environment,
     config: Value,
+    secrets: Secrets,
 }
 
 impl Launch {
@@ -99,7 +108,7 @@ impl Launch {
         package: &PackageFile,
         folder: &Path,
         env: &Environment,
-        config: Value,
+        FilledConfig { value: config, secrets }: FilledConfig,
     ) -> Option<Self> {
         let Source::Command(words) = &package.source else {
             return None;
@@ -114,14 +123,15 @@ impl Launch {
             folder: folder.to_owned(),
             env: passed.filter_map(|name| Some((name.to_owned(), env.get(name)?.clone()))).collect(),
             config,
+            secrets,
         })
     }
 
     /// Ends a process with everything in its group; returns when it has exited.
-    async fn end(&self, process: Process) {
-        if let Err(error) = process.end().await {
-            tracing::warn!(package = %self.package, %error, "the command cannot be ended");
-        }
+    async fn end(&self, process: Process) -> Option<ExitStatus> {
+        let ended = process.end().await;
+        let warn = |error: &io::Error| tracing::warn!(package = %self.package, %error, "the command cannot be ended");
+        ended.inspect_err(warn).ok()
     }
 
     async fn start(&self) -> Result<Running, CommandError> {
@@ -131,7 +141,9 @@ impl Launch {
         let (process, (stdin, stdout, stderr)) = Process::start(command)
             .await
             .map_err(|error| CommandError::Spawn { program: program.clone(), error })?;
-        let stderr_log = AbortOnDropHandle::new(tokio::spawn(log_lines(self.package.clone(), stderr)));
+        let printed = StderrTail::default();
+        let logging = printed.clone().read(self.package.clone(), self.secrets.clone(), stderr);
+        let mut stderr_log = AbortOnDropHandle::new(tokio::spawn(logging));
         let introduction = json!({
             "client": {"name": "scomp-serve", "version": env!("CARGO_PKG_VERSION")},
             "config": self.config,
@@ -140,13 +152,21 @@ impl Launch {
             .metadata(introduction)
             .message_bytes_max(MESSAGE_BYTES_MAX)
             .connect_transport(Lines::new(stdout, stdin, MESSAGE_BYTES_MAX));
-        let failure = match timeout(HANDSHAKE_WAIT_MAX, shaking).await {
+        let error = match timeout(HANDSHAKE_WAIT_MAX, shaking).await {
             Ok(Ok(client)) => return Ok(Running { client, process, _stderr_log: stderr_log }),
-            Ok(Err(error)) => CommandError::Handshake { program, error },
-            Err(_) => CommandError::Silent { program },
+            Ok(Err(error)) => Some(error),
+            Err(_) => None,
         };
-        self.end(process).await;
-        Err(failure)
+        let has_exited = error.is_some() && timeout(EXIT_WAIT_MAX, process.exited()).await.is_ok();
+        let status = self.end(process).await.filter(|_| has_exited);
+        // What it wrote before its end is in the pipe, unless a descendant holds that open.
+        let _ = timeout(EXIT_WAIT_MAX, &mut stderr_log).await;
+        let status = status.map(|status| format!("; it ended with {status}")).unwrap_or_default();
+        let end = printed.append_to(&status);
+        Err(match error {
+            Some(error) => CommandError::Handshake { program, error, end },
+            None => CommandError::Silent { program, end },
+        })
     }
 }
 
@@ -155,15 +175,6 @@ struct Running {
     client: Client,
     process: Process,
     _stderr_log: AbortOnDropHandle<()>,
-}
-
-async fn log_lines(package: String, stderr: impl AsyncRead + Unpin) {
-    let mut stderr = BufReader::new(stderr);
-    let mut line = Vec::new();
-    while let Ok(1..) = (&mut stderr).take(STDERR_LINE_BYTES_MAX).read_until(b'\n', &mut line).await {
-        tracing::info!(%package, "{}", String::from_utf8_lossy(&line).trim_end());
-        line.clear();
-    }
 }
 
 /// The handle of a package that an executable serves; the executable ends when the last one is gone.

@@ -13,6 +13,7 @@ mod mcp_file;
 mod open;
 mod problems;
 pub(crate) mod process;
+pub(crate) mod stderr;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -124,6 +125,11 @@ pub async fn load_sources(
         all.extend(problems.into_vec());
     }
     if all.is_empty() { Ok(loaded) } else { Err(all) }
+}
+
+/// The service scripts of a folder, sorted; none if it cannot be read.
+pub fn services_in(folder: &Path) -> Vec<PathBuf> {
+    file::find(folder).map(|found| found.services).unwrap_or_default()
 }
 
 /// Reads the files. Of two packages with one name, the second is a problem.

@@ -157,7 +157,7 @@ async fn start_command(
     // Before the executable is started: what is wrong with the file is reported for the file, whatever the executable says.
     check_schemas(file.bindings.as_deref().unwrap_or_default(), problems);
     let config = config.filter(|_| problems.count() == 0)?;
-    let launch = Launch::new(file, folder_of(&package.info.origin), env, config.value)?;
+    let launch = Launch::new(file, folder_of(&package.info.origin), env, config)?;
     match CommandPackage::start(launch).await {
         Ok(started) => {
             let started = Arc::new(started);

@@ -6,7 +6,7 @@
 //! the server holds. A descendant that leaves the group, as a daemon does, is on its own.
 
 use std::io;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -69,8 +69,9 @@ impl Process {
         }
     }
 
-    /// Kills the group and waits until the process is gone, so that it leaves no zombie.
-    pub(crate) async fn end(mut self) -> io::Result<()> {
+    /// Kills the group and waits until the process is gone, so that it leaves no zombie. The status is that of the
+    /// process itself if it had exited before.
+    pub(crate) async fn end(mut self) -> io::Result<ExitStatus> {
         self.kill_group();
         let ended = timeout(KILL_WAIT_MAX, self.child.wait()).await;
         if let Some(mut guard) = self.guard.take() {
@@ -78,7 +79,7 @@ impl Process {
             let _ = timeout(KILL_WAIT_MAX, guard.kill()).await;
         }
         match ended {
-            Ok(status) => status.map(drop),
+            Ok(status) => status,
             Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "it was killed and has not exited")),
         }
     }

@@ -2,17 +2,18 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ring::digest::SHA256_OUTPUT_LEN;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::super::settings::{AuthSettings, OriginSettings, TokenSettings};
 use super::{Gate, KnownToken, LOCAL_PRINCIPAL, sha256};
 use crate::binding::{Policy, PolicyNames, Principal, Roles, UnknownName};
 use crate::quota::Quotas;
+use crate::settings_file::{self, Problem, Source};
 
 /// The only token of a simple set-up, in plain text.
 const TOKEN_VARIABLE: &str = "SCOMP_TOKEN";
@@ -24,26 +25,21 @@ const FILE_VARIABLE: &str = "SCOMP_TOKENS_FILE";
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the fields are named as in the message")]
 pub enum GateError {
-    /// The token file cannot be read.
-    #[error("cannot read token file {}: {source}", path.display())]
-    Unreadable { path: PathBuf, source: io::Error },
-    /// The token file does not parse.
-    #[error("invalid token file {}: {source}", path.display())]
-    Malformed { path: PathBuf, source: Box<toml::de::Error> },
-    /// Entries of tokens are wrong; each line says where and how.
+    /// The token file or entries of tokens are wrong; each line says where and how.
     #[error("{}", .0.join("\n"))]
     Entries(Vec<String>),
     /// The token file is empty, which would admit every client.
-    #[error("the token file {} has no tokens", path.display())]
+    #[error("{}: the token file has no tokens; add a [[tokens]], or remove auth.file", path.display())]
     NoTokens { path: PathBuf },
     /// The environment variable has an empty token.
     #[error("{TOKEN_VARIABLE} is empty: set it to a token, or unset it")]
     EmptyToken,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TokenFile {
+    /// The tokens.
     #[serde(default)]
     tokens: Vec<TokenSettings>,
 }
@@ -161,13 +157,25 @@ fn check_entries(entries: &mut [TokenSettings], quotas: &Quotas) -> Result<(), G
     if problems.is_empty() { Ok(()) } else { Err(GateError::Entries(problems)) }
 }
 
-fn read_file(path: &PathBuf) -> Result<Vec<TokenSettings>, GateError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|source| GateError::Unreadable { path: path.clone(), source })?;
-    let mut file: TokenFile = toml::from_str(&text)
-        .map_err(|source| GateError::Malformed { path: path.clone(), source: Box::new(source) })?;
+/// The tokens of a file, each with its line, or everything that is wrong with it.
+fn read_file(path: &Path) -> Result<Vec<TokenSettings>, GateError> {
+    let fields = settings_file::fields_of::<TokenFile>();
+    let mut read = settings_file::read_file(path, &fields);
+    let place = |line| Source::File { file: path.to_owned(), line };
+    let line_of = |key: &str| read.lines.get(key.rsplit_once('.').map_or(key, |(table, _)| table)).copied();
+    for (key, message) in settings_file::missing_keys(&read.table, &fields, "") {
+        read.problems.push(Problem::new(place(line_of(&key)), key, message));
+    }
+    let wrong =
+        |problems: Vec<Problem>| GateError::Entries(problems.iter().map(ToString::to_string).collect());
+    if !read.problems.is_empty() {
+        return Err(wrong(read.problems));
+    }
+    let mut file = TokenFile::deserialize(toml::Value::Table(read.table))
+        .map_err(|error| wrong(vec![Problem::new(place(None), "", error.message())]))?;
     for (at, entry) in file.tokens.iter_mut().enumerate() {
-        entry.place = format!("{}: tokens[{at}]", path.display());
+        let key = format!("tokens[{at}]");
+        entry.place = format!("{}: {key}", place(read.lines.get(&key).copied()));
     }
     Ok(file.tokens)
 }

@@ -1,4 +1,4 @@
-//! What a server prints: logged line by line, and its end kept for the error of a failed start.
+//! What an executable prints to its stderr: logged line by line, and its end kept for the error of a failed start.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use crate::package::Secrets;
 const LINE_BYTES_MAX: usize = 8 << 10;
 
 /// Lines that are kept for an error. A stack trace of an interpreter ends with what went wrong.
-pub(super) const LINES_KEPT_MAX: usize = 8;
+pub(crate) const LINES_KEPT_MAX: usize = 8;
 
 /// Longest line that is kept.
 const KEPT_LINE_BYTES_MAX: usize = 400;
 
 /// The last lines.
 #[derive(Clone, Default)]
-pub(super) struct StderrTail(Arc<Mutex<VecDeque<String>>>);
+pub(crate) struct StderrTail(Arc<Mutex<VecDeque<String>>>);
 
 impl StderrTail {
     /// Logs everything until the end.
-    pub(super) async fn read(self, package: String, secrets: Secrets, stderr: impl AsyncRead + Unpin) {
+    pub(crate) async fn read(self, package: String, secrets: Secrets, stderr: impl AsyncRead + Unpin) {
         let mut stderr = BufReader::new(stderr);
         let mut line = Vec::new();
         // So much more is read that a secret is whole, and found, if any of it would be shown.
@@ -49,7 +49,7 @@ impl StderrTail {
     }
 
     /// A message with the last lines behind it, if there are any.
-    pub(super) fn append_to(&self, message: &str) -> String {
+    pub(crate) fn append_to(&self, message: &str) -> String {
         let lines: Vec<String> = self.0.lock().iter().filter(|line| !line.is_empty()).cloned().collect();
         match lines.is_empty() {
             true => message.to_owned(),
