@@ -10,6 +10,8 @@ pub mod holon;
 pub mod http;
 pub mod kv;
 pub mod memory;
+#[cfg(feature = "openapi")]
+pub mod openapi;
 pub mod orders;
 #[cfg(test)]
 mod testing;
@@ -50,6 +52,8 @@ pub const BUILT_IN: &[PackageDef] = &[
         declaration: include_str!("memory/declaration.json"),
         open: |context| Box::pin(memory::open(context)),
     },
+    #[cfg(feature = "openapi")]
+    openapi::PACKAGE,
     PackageDef {
         name: "orders",
         declaration: include_str!("orders/declaration.json"),

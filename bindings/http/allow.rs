@@ -12,7 +12,7 @@ use url::{Host, Url};
 
 /// The hosts that the configuration allows.
 #[derive(Debug, Clone, Default)]
-pub(super) struct AllowList(Arc<[Entry]>);
+pub(in crate::bindings) struct AllowList(Arc<[Entry]>);
 
 #[derive(Debug)]
 struct Entry {
@@ -37,7 +37,7 @@ enum PortPattern {
 
 impl AllowList {
     /// Parses the entries of the configuration. The error names the invalid one.
-    pub(super) fn parse(entries: &[String]) -> Result<Self, String> {
+    pub(in crate::bindings) fn parse(entries: &[String]) -> Result<Self, String> {
         let entries: Result<Vec<Entry>, String> = entries.iter().map(|entry| Entry::parse(entry)).collect();
         Ok(Self(entries?.into()))
     }

@@ -1,24 +1,31 @@
 //! Sends one request, follows its redirects, and reads the response, within limits of size and
 //! time.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use reqwest::header::{
-    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue, LOCATION,
-};
+use reqwest::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, LOCATION};
 use reqwest::{Client, Method, Response, StatusCode};
+use serde::Deserialize;
+use tokio::runtime::Handle;
+use tokio_util::task::AbortOnDropHandle;
 use url::Url;
 
-use super::allow::AllowList;
-use super::{BodyEncoding, Redirect, RequestInput, ResponseOutput};
+use super::allow::{AllowList, GuardedResolver};
 use crate::rpc::{ErrorObject, Kind};
+
+/// Default longest body of a request or a response.
+const BODY_BYTES_DEFAULT: usize = 1 << 20;
+
+/// Default timeout of a request with its redirects; below the timeout of the binding.
+const TIMEOUT_MS_DEFAULT: u64 = 30_000;
+
+/// Default number of redirects to follow. Browsers stop at 20; few sites need more than 3.
+const REDIRECTS_DEFAULT: usize = 10;
 
 /// Headers that callers cannot set. They control the connection: with them a request could be split
 /// in two, or reach another host than the one that was checked.
-const HEADERS_RESERVED: [&str; 9] = [
+pub(in crate::bindings) const HEADERS_RESERVED: [&str; 9] = [
     "host",
     "connection",
     "content-length",
@@ -30,174 +37,197 @@ const HEADERS_RESERVED: [&str; 9] = [
     "proxy-authorization",
 ];
 
-pub(super) struct Fetcher {
-    pub(super) client: Client,
-    pub(super) allowed: AllowList,
-    pub(super) methods: Vec<String>,
-    pub(super) body_bytes_max: usize,
-    pub(super) timeout: Duration,
-    pub(super) redirects_max: usize,
+/// The limits of requests, as configurations have them.
+#[derive(Debug, Default, Clone, Copy, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::bindings) struct FetchLimits {
+    pub(in crate::bindings) bytes_max: Option<usize>,
+    pub(in crate::bindings) timeout_ms: Option<u64>,
+    pub(in crate::bindings) redirects_max: Option<usize>,
+}
+
+/// A client for the hosts of a list.
+pub(in crate::bindings) struct Fetcher {
+    client: Client,
+    allowed: AllowList,
+    methods: Vec<String>,
+    /// Headers that are credentials, beside `Authorization` and `Cookie`.
+    credential_headers: Vec<HeaderName>,
+    body_bytes_max: usize,
+    timeout: Duration,
+    redirects_max: usize,
+    /// Connections are pooled, so they belong to the runtime that loads packages: the shards are
+    /// busy with scripts, and a stuck shard is replaced.
+    runtime: Handle,
 }
 
 /// The first request, or the one that a redirect leads to.
-struct Hop {
-    url: Url,
-    method: Method,
-    headers: HeaderMap,
-    body: Option<Vec<u8>>,
+#[derive(Debug)]
+pub(in crate::bindings) struct Request {
+    pub(in crate::bindings) url: Url,
+    pub(in crate::bindings) method: Method,
+    pub(in crate::bindings) headers: HeaderMap,
+    pub(in crate::bindings) body: Option<Vec<u8>>,
+}
+
+/// What to do with a redirect.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(in crate::bindings) enum Redirect {
+    #[default]
+    Follow,
+    Manual,
+}
+
+/// A complete response.
+#[derive(Debug)]
+pub(in crate::bindings) struct FetchedResponse {
+    pub(in crate::bindings) status: StatusCode,
+    /// After redirects.
+    pub(in crate::bindings) url: Url,
+    pub(in crate::bindings) headers: HeaderMap,
+    pub(in crate::bindings) body: Vec<u8>,
 }
 
 impl Fetcher {
-    pub(super) async fn fetch(&self, input: RequestInput) -> Result<ResponseOutput, ErrorObject> {
-        let timed_out =
-            || ErrorObject::new(Kind::Timeout, format!("no response within {} ms", self.timeout.as_millis()));
-        tokio::time::timeout(self.timeout, self.follow_redirects(input))
-            .await
-            .unwrap_or_else(|_| Err(timed_out()))
+    /// A client for these hosts and methods. Must run inside the Tokio runtime that requests are to run on.
+    pub(in crate::bindings) fn new(
+        allowed: AllowList,
+        methods: Vec<String>,
+        credential_headers: Vec<HeaderName>,
+        limits: FetchLimits,
+    ) -> Result<Self, String> {
+        // Fails if a provider is installed already, which is then the same one.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .dns_resolver(GuardedResolver(allowed.clone()))
+            .user_agent(concat!("scomp-serve/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|error| error.to_string())?;
+        Ok(Self {
+            client,
+            allowed,
+            methods,
+            credential_headers,
+            body_bytes_max: limits.bytes_max.unwrap_or(BODY_BYTES_DEFAULT),
+            timeout: Duration::from_millis(limits.timeout_ms.unwrap_or(TIMEOUT_MS_DEFAULT)),
+            redirects_max: limits.redirects_max.unwrap_or(REDIRECTS_DEFAULT),
+            runtime: Handle::try_current().map_err(|error| error.to_string())?,
+        })
     }
 
-    async fn follow_redirects(&self, input: RequestInput) -> Result<ResponseOutput, ErrorObject> {
-        let redirect = input.redirect;
-        let mut hop = self.first_hop(input)?;
+    /// The longest body of a request or a response.
+    pub(in crate::bindings) fn body_bytes_max(&self) -> usize {
+        self.body_bytes_max
+    }
+
+    /// Sends a request on the client's runtime. It is given up when the future is dropped.
+    pub(in crate::bindings) async fn fetch(
+        self: &Arc<Self>,
+        request: Request,
+        redirect: Redirect,
+    ) -> Result<FetchedResponse, ErrorObject> {
+        let fetcher = Arc::clone(self);
+        let task = self.runtime.spawn(async move {
+            let timeout = fetcher.timeout;
+            let timed_out =
+                || ErrorObject::new(Kind::Timeout, format!("no response within {} ms", timeout.as_millis()));
+            tokio::time::timeout(timeout, fetcher.follow_redirects(request, redirect))
+                .await
+                .unwrap_or_else(|_| Err(timed_out()))
+        });
+        let ended = |error: tokio::task::JoinError| ErrorObject::new(Kind::BindingError, error.to_string());
+        AbortOnDropHandle::new(task).await.map_err(ended)?
+    }
+
+    async fn follow_redirects(
+        &self,
+        mut request: Request,
+        redirect: Redirect,
+    ) -> Result<FetchedResponse, ErrorObject> {
         let mut redirects = 0;
         loop {
-            self.check(&hop)?;
-            let response = self.send(&hop).await?;
+            self.check(&request)?;
+            let response = self.send(&request).await?;
             let next = match redirect {
-                Redirect::Follow => next_hop(&hop, &response)?,
+                Redirect::Follow => self.next_request(&request, &response)?,
                 Redirect::Manual => None,
             };
             let Some(next) = next else {
-                return self.read_response(hop.url, response).await;
+                return self.read_response(request.url, response).await;
             };
             redirects += 1;
             if redirects > self.redirects_max {
                 let message = format!("more than {} redirects", self.redirects_max);
                 return Err(ErrorObject::new(Kind::BindingError, message));
             }
-            hop = next;
+            request = next;
         }
     }
 
-    fn first_hop(&self, input: RequestInput) -> Result<Hop, ErrorObject> {
-        let url = Url::parse(&input.url).map_err(|error| invalid("/url", &error.to_string()))?;
-        let method = input.method.as_deref().unwrap_or("GET").to_ascii_uppercase();
-        let method =
-            Method::from_bytes(method.as_bytes()).map_err(|error| invalid("/method", &error.to_string()))?;
-        let body = match (input.body, input.body_encoding) {
-            (None, _) => None,
-            (Some(text), BodyEncoding::Text) => Some(text.into_bytes()),
-            (Some(text), BodyEncoding::Base64) => {
-                Some(BASE64.decode(text).map_err(|error| invalid("/body", &error.to_string()))?)
-            }
-        };
-        if body.as_ref().is_some_and(|body| body.len() > self.body_bytes_max) {
-            return Err(invalid("/body", &format!("expected at most {} bytes", self.body_bytes_max)));
-        }
-        Ok(Hop { url, method, headers: parse_headers(&input.headers)?, body })
-    }
-
-    fn check(&self, hop: &Hop) -> Result<(), ErrorObject> {
-        if !self.methods.iter().any(|method| method == hop.method.as_str()) {
-            let message = format!("{} is not among the allowed methods", hop.method);
+    fn check(&self, request: &Request) -> Result<(), ErrorObject> {
+        if !self.methods.iter().any(|method| method == request.method.as_str()) {
+            let message = format!("{} is not among the allowed methods", request.method);
             return Err(ErrorObject::new(Kind::PermissionDenied, message));
         }
-        self.allowed.check(&hop.url).map_err(|reason| ErrorObject::new(Kind::PermissionDenied, reason))
+        self.allowed.check(&request.url).map_err(|reason| ErrorObject::new(Kind::PermissionDenied, reason))
     }
 
-    async fn send(&self, hop: &Hop) -> Result<Response, ErrorObject> {
-        let mut request =
-            self.client.request(hop.method.clone(), hop.url.clone()).headers(hop.headers.clone());
-        if let Some(body) = &hop.body {
-            request = request.body(body.clone());
+    async fn send(&self, request: &Request) -> Result<Response, ErrorObject> {
+        let mut sent =
+            self.client.request(request.method.clone(), request.url.clone()).headers(request.headers.clone());
+        if let Some(body) = &request.body {
+            sent = sent.body(body.clone());
         }
-        request.send().await.map_err(to_error_object)
+        sent.send().await.map_err(to_error_object)
     }
 
-    async fn read_response(&self, url: Url, mut response: Response) -> Result<ResponseOutput, ErrorObject> {
-        let status = response.status().as_u16();
-        let headers = join_headers(response.headers());
-        let mut bytes = Vec::new();
+    async fn read_response(&self, url: Url, mut response: Response) -> Result<FetchedResponse, ErrorObject> {
+        let status = response.status();
+        let headers = std::mem::take(response.headers_mut());
+        let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(to_error_object)? {
-            if bytes.len() + chunk.len() > self.body_bytes_max {
+            if body.len() + chunk.len() > self.body_bytes_max {
                 let message = format!("response body exceeds {} bytes", self.body_bytes_max);
                 return Err(ErrorObject::new(Kind::ResultTooLarge, message));
             }
-            bytes.extend_from_slice(&chunk);
+            body.extend_from_slice(&chunk);
         }
-        let (body, body_encoding) = match String::from_utf8(bytes) {
-            Ok(text) => (text, BodyEncoding::Text),
-            Err(bytes) => (BASE64.encode(bytes.as_bytes()), BodyEncoding::Base64),
+        Ok(FetchedResponse { status, url, headers, body })
+    }
+
+    /// The request that a redirect leads to; `None` if the response is not a redirect.
+    fn next_request(&self, request: &Request, response: &Response) -> Result<Option<Request>, ErrorObject> {
+        let keeps_method = match response.status() {
+            StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => request.method != Method::POST,
+            StatusCode::SEE_OTHER => request.method == Method::GET || request.method == Method::HEAD,
+            StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,
+            _ => return Ok(None),
         };
-        Ok(ResponseOutput { status, url: url.into(), headers, body, body_encoding })
-    }
-}
-
-fn parse_headers(input: &BTreeMap<String, String>) -> Result<HeaderMap, ErrorObject> {
-    let mut headers = HeaderMap::new();
-    for (name, value) in input {
-        let error = |reason: &str| invalid("/headers", &format!("`{name}` {reason}"));
-        let name =
-            HeaderName::from_bytes(name.as_bytes()).map_err(|_| error("is not a valid header name"))?;
-        if HEADERS_RESERVED.contains(&name.as_str()) {
-            return Err(error("cannot be set"));
+        let Some(location) = response.headers().get(LOCATION) else {
+            return Ok(None);
+        };
+        let invalid_url =
+            || ErrorObject::new(Kind::BindingError, "redirect: the location is not a valid URL");
+        let location = location.to_str().map_err(|_| invalid_url())?;
+        let url = request.url.join(location).map_err(|_| invalid_url())?;
+        let mut headers = request.headers.clone();
+        if url.origin() != request.url.origin() {
+            for name in [AUTHORIZATION, COOKIE].iter().chain(&self.credential_headers) {
+                headers.remove(name);
+            }
         }
-        let value = HeaderValue::from_str(value).map_err(|_| error("has an invalid value"))?;
-        headers.append(name, value);
+        let (method, body) = if keeps_method {
+            (request.method.clone(), request.body.clone())
+        } else {
+            headers.remove(CONTENT_TYPE);
+            headers.remove(CONTENT_LENGTH);
+            (Method::GET, None)
+        };
+        Ok(Some(Request { url, method, headers, body }))
     }
-    Ok(headers)
-}
-
-/// Joins headers of the same name with commas, as HTTP allows. Bytes that are not UTF-8 are
-/// replaced.
-fn join_headers(headers: &HeaderMap) -> BTreeMap<String, String> {
-    let mut joined = BTreeMap::<String, String>::new();
-    for (name, value) in headers {
-        let value = String::from_utf8_lossy(value.as_bytes());
-        joined
-            .entry(name.as_str().to_owned())
-            .and_modify(|earlier| {
-                earlier.push_str(", ");
-                earlier.push_str(&value);
-            })
-            .or_insert_with(|| value.into_owned());
-    }
-    joined
-}
-
-/// The request that a redirect leads to; `None` if the response is not a redirect.
-fn next_hop(hop: &Hop, response: &Response) -> Result<Option<Hop>, ErrorObject> {
-    let keeps_method = match response.status() {
-        StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => hop.method != Method::POST,
-        StatusCode::SEE_OTHER => hop.method == Method::GET || hop.method == Method::HEAD,
-        StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,
-        _ => return Ok(None),
-    };
-    let Some(location) = response.headers().get(LOCATION) else {
-        return Ok(None);
-    };
-    let invalid_url = || ErrorObject::new(Kind::BindingError, "redirect: the location is not a valid URL");
-    let location = location.to_str().map_err(|_| invalid_url())?;
-    let url = hop.url.join(location).map_err(|_| invalid_url())?;
-    let mut headers = hop.headers.clone();
-    if url.origin() != hop.url.origin() {
-        headers.remove(AUTHORIZATION);
-        headers.remove(COOKIE);
-    }
-    let (method, body) = if keeps_method {
-        (hop.method.clone(), hop.body.clone())
-    } else {
-        headers.remove(CONTENT_TYPE);
-        headers.remove(CONTENT_LENGTH);
-        (Method::GET, None)
-    };
-    Ok(Some(Hop { url, method, headers, body }))
-}
-
-fn invalid(path: &str, message: &str) -> ErrorObject {
-    let errors = serde_json::json!([{"path": path, "message": message}]);
-    ErrorObject::new(Kind::InvalidInput, format!("http.request: input{path}: {message}"))
-        .with("errors", errors)
 }
 
 /// Takes the message of the innermost cause: the outer ones say only that a request failed.

@@ -134,6 +134,9 @@ fn overview(catalog: &Catalog, packages: &[PackageInfo], services: &[PathBuf]) -
         for item in &package.unmapped {
             let _ = writeln!(text, "  not mapped: {}: {}", item.name, item.reason);
         }
+        for item in &package.notes {
+            let _ = writeln!(text, "  note: {}: {}", item.name, item.reason);
+        }
     }
     for service in services {
         let _ = writeln!(text, "service {}", service.display());
@@ -183,11 +186,13 @@ mod tests {
             origin: "b/orders/declaration.json".into(),
             bindings: vec!["orders.get".to_owned(), "orders.ping".to_owned()],
             unmapped: vec![UnmappedItem { name: "orders-old".to_owned(), reason: "listed twice".to_owned() }],
+            notes: vec![UnmappedItem { name: "orders.get".to_owned(), reason: "was renamed".to_owned() }],
         }];
         assert_eq!(
             overview(&handlers.catalog(), &packages, &["b/services/tick.js".into()]),
             "orders (b/orders/declaration.json)\n  orders.get [read, external]\n  orders.ping [no effects declared]\n\
              \x20 not mapped: orders-old: listed twice\n\
+             \x20 note: orders.get: was renamed\n\
              service b/services/tick.js\n1 package, 2 bindings, 1 service, no problems\n"
         );
     }

@@ -85,9 +85,11 @@ pub struct PackageInstance {
     pub policies: Vec<(&'static str, Policy)>,
     /// What the other side offers and the package cannot, for the operator.
     pub unmapped: Vec<UnmappedItem>,
+    /// What became a binding, but not quite as the other side has it.
+    pub notes: Vec<UnmappedItem>,
 }
 
-/// A tool of another server, or an operation of a document, that did not become a binding.
+/// A tool of another server, or an operation of a document, that did not become a binding, or not as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnmappedItem {
     /// Its name there.

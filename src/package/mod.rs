@@ -7,8 +7,8 @@ mod bindings;
 mod builder;
 mod definition;
 #[cfg_attr(
-    not(feature = "mcp"),
-    allow(dead_code, reason = "without MCP only the names of packages are mapped")
+    not(any(feature = "mcp", feature = "openapi")),
+    allow(dead_code, reason = "without MCP and OpenAPI only the names of packages are mapped")
 )]
 pub(crate) mod identifiers;
 pub mod loader;

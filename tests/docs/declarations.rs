@@ -21,6 +21,12 @@ const BROKEN: &[(&str, &str)] = &[
     ("/mcp", r#"{"package": "a", "mcp": {}}"#),
     ("/mcp", r#"{"package": "a", "mcp": {"command": ["true"], "url": "http://a.example/"}}"#),
     ("/mcp/command/0", r#"{"package": "a", "mcp": {"command": [1]}}"#),
+    ("", r#"{"package": "a", "rust": "orders", "openapi": {"document": "a.yaml"}}"#),
+    ("/openapi", r#"{"package": "a", "openapi": {}}"#),
+    (
+        "/openapi/auth/apiKey",
+        r#"{"package": "a", "openapi": {"document": "a", "auth": {"apiKey": {"in": "path"}}}}"#,
+    ),
     ("/package", r#"{"rust": "orders"}"#),
     ("/package", r#"{"package": "", "rust": "orders"}"#),
     ("/package", r#"{"package": 1, "rust": "orders"}"#),

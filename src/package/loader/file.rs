@@ -15,11 +15,21 @@ use crate::protocol::declaration::type_name;
 /// Ten thousand bindings of a few hundred bytes fit; a data file that was put there by mistake is not read into memory.
 const DECLARATION_FILE_BYTES_MAX: u64 = 4 << 20;
 
-const FIELDS: [&str; 9] =
-    ["package", "description", "bindings", "rust", "command", "mcp", "env", "configSchema", "config"];
+const FIELDS: [&str; 10] = [
+    "package",
+    "description",
+    "bindings",
+    "rust",
+    "command",
+    "mcp",
+    "openapi",
+    "env",
+    "configSchema",
+    "config",
+];
 
 /// Each says where the handlers are; a file has exactly one of them.
-const SOURCES: [&str; 3] = ["rust", "command", "mcp"];
+const SOURCES: [&str; 4] = ["rust", "command", "mcp", "openapi"];
 
 /// What a folder holds, sorted by path so that every start sees the same order.
 #[derive(Default)]
@@ -211,7 +221,7 @@ fn source(fields: &Map<String, Value>, problems: &mut Problems) -> Option<Source
         }
         [connector] => Some(Source::Connector(connector)),
         [] | [_, _, ..] => {
-            problems.add("", "expected exactly one of `rust`, `command` and `mcp`");
+            problems.add("", "expected exactly one of `rust`, `command`, `mcp` and `openapi`");
             None
         }
     }

@@ -76,6 +76,8 @@ pub struct PackageInfo {
     pub bindings: Vec<String>,
     /// What the other side offers and the package cannot.
     pub unmapped: Vec<UnmappedItem>,
+    /// What became a binding, but not quite as the other side has it.
+    pub notes: Vec<UnmappedItem>,
 }
 
 /// A declaration file with what was found wrong so far.

@@ -37,6 +37,7 @@ impl LoadedPackage {
             origin: path.to_owned(),
             bindings: Vec::new(),
             unmapped: Vec::new(),
+            notes: Vec::new(),
         };
         Self {
             info,
@@ -128,6 +129,7 @@ async fn open_built_in(
             let bindings = std::mem::take(&mut instance.bindings);
             package.bindings = pair_with_declared(bindings, declared.as_deref(), problems);
             package.info.unmapped = std::mem::take(&mut instance.unmapped);
+            package.info.notes = std::mem::take(&mut instance.notes);
             package.instance = instance;
             Some(package)
         }

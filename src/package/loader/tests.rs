@@ -117,7 +117,7 @@ async fn all_problems_are_listed_with_their_places() {
             ("/c.json", "/package", "missing"),
             ("/c.json", "/description", "expected string, got number"),
             ("/c.json", "/bindings", "expected array, got object"),
-            ("/d.json", "", "expected exactly one of `rust`, `command` and `mcp`"),
+            ("/d.json", "", "expected exactly one of `rust`, `command`, `mcp` and `openapi`"),
             ("/e.json", "/command", "expected an executable"),
             ("/f.json", "/env", "expected array of strings, got string"),
             ("/f.json", "/command/1", "expected string, got number"),
