@@ -35,7 +35,7 @@ async function check(file: string, command: string, args: string[]): Promise<voi
 
 test('harness.ts', () => check('harness.ts', process.execPath, ['--import', 'tsx']));
 
-// `SCOMP_PYTHON` is a Python that has `websockets`; the test script makes one.
+// `SCOMP_PYTHON` is a Python that has `websockets` and the Python client; the test script makes one.
 const python = process.env['SCOMP_PYTHON'];
 test('harness.py', { skip: python === undefined && 'SCOMP_PYTHON names no Python with websockets' }, () =>
   check('harness.py', python ?? '', []),

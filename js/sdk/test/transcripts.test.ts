@@ -8,11 +8,11 @@ import { after, before, test } from 'node:test';
 import { RemoteError, connect } from '../src/index.js';
 import type { Client } from '../src/index.js';
 import { encode } from '../src/values.js';
-import { difference } from './support/pattern.js';
-import type { Memory } from './support/pattern.js';
-import { Player, lenient } from './support/player.js';
-import { parse, settingsFile, settingsOf } from './support/script.js';
-import type { Step } from './support/script.js';
+import { difference } from '../src/conformance/pattern.js';
+import type { Memory } from '../src/conformance/pattern.js';
+import { Player, lenient } from '../src/conformance/player.js';
+import { parse, settingsFile, settingsOf } from '../src/conformance/script.js';
+import type { Step } from '../src/conformance/script.js';
 import { TestServer, transcripts } from './support/server.js';
 
 // They call `relay`, with which a handler calls a binding of the client: an executable cannot.

@@ -1,6 +1,6 @@
 // Whether a message is what a transcript expects; the rules are those of tests/support/pattern.rs.
 
-import { isRecord } from '../../src/rpc.js';
+import { isRecord } from '../rpc.js';
 
 export type Memory = Map<string, unknown>;
 

@@ -11,7 +11,7 @@ import type { Settings, Step } from './script.js';
 
 /** How long nothing has to come where a transcript says that nothing comes, and how long anything else may take. */
 const QUIET_MS = 150;
-const ANSWER_WAIT_MS = 10_000;
+export const ANSWER_WAIT_MS = 10_000;
 
 type Arrival = { text: string } | { closed: number };
 
@@ -24,15 +24,16 @@ class Wire {
     socket.on('error', () => undefined);
   }
 
-  static async open(url: string, offer: string[]): Promise<Wire> {
-    const wire = new Wire(new WebSocket(url, offer));
+  static async open(url: string, offer: string[], token: string | undefined): Promise<Wire> {
+    const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
+    const wire = new Wire(new WebSocket(url, offer, { headers }));
     await once(wire.socket, 'open');
     return wire;
   }
 
   async next(waitMs: number): Promise<Arrival | undefined> {
     if (this.arrived.length === 0) {
-      let timer: NodeJS.Timeout | undefined;
+      let timer: ReturnType<typeof setTimeout> | undefined;
       await new Promise<void>((resolve) => {
         this.wake = resolve;
         timer = setTimeout(resolve, waitMs);
@@ -59,6 +60,7 @@ export class Player {
   constructor(
     private readonly url: string,
     private readonly steps: Step[],
+    private readonly options: { token?: string | undefined; answerWaitMs?: number } = {},
   ) {
     this.settings = settingsOf(steps);
   }
@@ -124,13 +126,13 @@ export class Player {
   }
 
   private next(): Promise<Arrival | undefined> {
-    return this.wire.next(ANSWER_WAIT_MS);
+    return this.wire.next(this.options.answerWaitMs ?? ANSWER_WAIT_MS);
   }
 
   private async connect(name: string, offer: string[]): Promise<void> {
     this.current = name;
     if (this.wires.has(name)) return;
-    this.wires.set(name, await Wire.open(this.url, offer));
+    this.wires.set(name, await Wire.open(this.url, offer, this.options.token));
     if (!this.settings.live) return;
     const params = { ...this.settings.params, protocol: '0.1' };
     this.wire.socket.send(JSON.stringify({ jsonrpc: '2.0', id: 'live', method: 'handshake', params }));
