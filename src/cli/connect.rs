@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use scomp::client::{Builder, Client, ClientError, ConsoleLine};
 use scomp::config::Settings;
 use scomp::package::loader::Loaded;
+use scomp::server::settings::IsolationSettings;
 use scomp::server::{Gate, Server, StartError, Tls};
 use scomp::transport::TransportError;
 use serde_json::json;
@@ -26,6 +27,12 @@ pub(super) fn build_server(settings: &Settings, loaded: Loaded) -> Result<Server
         .loaded(loaded)
         .limits(settings.limits.clone())
         .sessions(settings.sessions.clone())
+        .isolation(IsolationSettings {
+            isolation: settings.isolation,
+            sandbox: settings.sandbox,
+            workers: settings.workers.clone(),
+            program: None,
+        })
         .shards(settings.shards);
     #[cfg(feature = "mcp")]
     {
@@ -36,7 +43,9 @@ pub(super) fn build_server(settings: &Settings, loaded: Loaded) -> Result<Server
     }
     builder.build().map_err(|error| match error {
         StartError::Policies(_) | StartError::Settings(_) => wrong(&error),
-        StartError::Bindings(_) | StartError::Io(_) => Failure::Run(error.to_string()),
+        StartError::Bindings(_) | StartError::Isolation(_) | StartError::Io(_) => {
+            Failure::Run(error.to_string())
+        }
     })
 }
 

@@ -25,6 +25,8 @@ pub(super) async fn run(args: &ServeArgs) -> Result<(), Failure> {
     let settings = args.settings.load(Overrides {
         listen: args.listen.clone(),
         stdio: args.stdio,
+        isolation: args.isolation,
+        sandbox: args.sandbox,
         ..Overrides::default()
     })?;
     log::start(&settings.log)?;
@@ -97,7 +99,7 @@ async fn serve_at(server: Server, address: String, listener: TcpListener) -> io:
 fn announce(settings: &Settings, listener: &TcpListener) -> Result<(), Failure> {
     let address = listener.local_addr().map_err(|error| Failure::Run(error.to_string()))?;
     let scheme = if settings.tls.is_some() { "https" } else { "http" };
-    tracing::info!(%address, shards = settings.shards, "serving");
+    tracing::info!(%address, shards = settings.shards, isolation = ?settings.isolation, "serving");
     output::print_line_within(ANNOUNCE_WAIT_MAX, format!("listening on {scheme}://{address}"))
 }
 

@@ -12,7 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::{DURATION_MS_MAX, Limits, SettingsError};
 use crate::quota::Quotas;
-use crate::server::settings::{AuditSettings, AuthSettings, OriginSettings, ServerSettings, TlsSettings};
+use crate::server::settings::{
+    AuditSettings, AuthSettings, Isolation, OriginSettings, ServerSettings, Strictness, TlsSettings,
+    WorkerSettings,
+};
 use crate::server::shards;
 use crate::sessions::SessionSettings;
 
@@ -47,6 +50,13 @@ pub struct Settings {
     pub limits: Limits,
     /// How long sessions live and how many there may be.
     pub sessions: SessionSettings,
+    /// Which sessions share a process: `thread` (all, with the server), `principal` (those of one principal), `session` (none).
+    pub isolation: Isolation,
+    /// What happens where the system cannot wall a worker process off: `enforce` (the server does not start) or
+    /// `best-effort`.
+    pub sandbox: Strictness,
+    /// The worker processes.
+    pub workers: WorkerSettings,
     /// What is logged, and how.
     pub log: LogSettings,
     /// Who may connect.
@@ -98,6 +108,10 @@ pub struct Overrides {
     pub mcp_files: Vec<PathBuf>,
     /// See [`Settings::stdio`]; a flag can only turn it on.
     pub stdio: bool,
+    /// See [`Settings::isolation`].
+    pub isolation: Option<Isolation>,
+    /// See [`Settings::sandbox`].
+    pub sandbox: Option<Strictness>,
 }
 
 /// What is wrong with the settings.
@@ -140,6 +154,9 @@ impl Default for Settings {
             drain_ms: DRAIN_MS_DEFAULT,
             limits: Limits::default(),
             sessions: SessionSettings::default(),
+            isolation: Isolation::default(),
+            sandbox: Strictness::default(),
+            workers: WorkerSettings::default(),
             log: LogSettings::default(),
             auth: AuthSettings::default(),
             origins: OriginSettings::default(),
@@ -187,6 +204,8 @@ impl Settings {
             settings.mcp_files = overrides.mcp_files;
         }
         settings.stdio |= overrides.stdio;
+        settings.isolation = overrides.isolation.unwrap_or(settings.isolation);
+        settings.sandbox = overrides.sandbox.unwrap_or(settings.sandbox);
         settings.check()?;
         Ok(settings)
     }
@@ -204,6 +223,7 @@ impl Settings {
         }
         self.limits.check()?;
         self.sessions.check()?;
+        self.workers.check()?;
         self.server.check()?;
         self.quotas.check("quotas")?;
         #[cfg(feature = "mcp")]

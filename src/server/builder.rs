@@ -21,7 +21,7 @@ use crate::limits::Limits;
 use crate::observe::audit::Audit;
 use crate::package::loader::Loaded;
 use crate::package::{Package, PackageError};
-use crate::sessions::{Directory, SessionSettings};
+use crate::sessions::{Directory, IsolationSettings, SessionSettings};
 
 /// CPU time past the limit after which a shard inside JavaScript counts as stuck.
 const STUCK_GRACE: Duration = Duration::from_secs(2);
@@ -38,6 +38,7 @@ pub struct ServerBuilder {
     problems: Vec<DeclarationProblem>,
     limits: Limits,
     sessions: SessionSettings,
+    isolation: IsolationSettings,
     shard_count: usize,
     gate: Gate,
     tls: Option<Tls>,
@@ -59,6 +60,7 @@ impl Server {
             problems: Vec::new(),
             limits: Limits::default(),
             sessions: SessionSettings::default(),
+            isolation: IsolationSettings::default(),
             shard_count: shards::default_count(),
             gate: Gate::open(),
             tls: None,
@@ -145,6 +147,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Which sessions share a process; by default all of them, with the server.
+    #[must_use]
+    pub fn isolation(mut self, isolation: IsolationSettings) -> Self {
+        self.isolation = isolation;
+        self
+    }
+
     /// How many threads run scripts, 1 to [`SHARDS_MAX`](super::SHARDS_MAX); by default as many as there are cores.
     #[must_use]
     pub fn shards(mut self, count: usize) -> Self {
@@ -201,10 +210,12 @@ impl ServerBuilder {
         self.settings.check()?;
         #[cfg(feature = "mcp")]
         self.mcp.check()?;
+        self.isolation.workers.check()?;
         start::refuse_unknown_names(&self.gate, &self.additions.policies, &self.handlers.catalog())?;
         let stuck_after = self.limits.cpu_max() + STUCK_GRACE;
         let limits = Arc::new(self.limits);
         let directory = Directory::new(self.handlers, limits, self.sessions, &self.name, self.audit);
+        let directory = directory.isolated(self.isolation)?;
         let directory = Arc::new(directory.shared_by(self.gate.principals()));
         let shards = Shards::start(self.shard_count)?;
         let lost_from = Arc::clone(&directory);

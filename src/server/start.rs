@@ -7,6 +7,7 @@ use crate::binding::{Policy, PolicyNames, UnknownName};
 use crate::catalog::Catalog;
 use crate::limits::SettingsError;
 use crate::package::PackageError;
+use crate::sessions::IsolationError;
 
 /// Why a server could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +21,9 @@ pub enum StartError {
     /// Limits or other settings that would crash the server, or with which it could serve nothing.
     #[error(transparent)]
     Settings(#[from] SettingsError),
+    /// Sessions cannot be walled off as the settings want it.
+    #[error(transparent)]
+    Isolation(#[from] IsolationError),
     /// An error of the operating system.
     #[error("cannot start: {0}")]
     Io(#[from] io::Error),
