@@ -79,6 +79,14 @@ pub(crate) const PROBES: &[Probe] = &[
     killed("terminal", |_| call(libc::SYS_ioctl, [0, number(libc::TIOCSTI), 0, 0])),
 ];
 
+/// Prints the names of the attempts, and what becomes of each.
+pub(crate) fn list() -> ExitCode {
+    for Probe { name, fate, .. } in PROBES {
+        println!("{name} {}", if *fate == Fate::Killed { "killed" } else { "refused" });
+    }
+    ExitCode::SUCCESS
+}
+
 /// Makes the attempt of that name, inside the sandbox or, to prove that it is the sandbox that stops it, outside.
 pub(crate) fn run(name: &str, parent: u32, is_inside: bool) -> ExitCode {
     let Some(probe) = PROBES.iter().find(|probe| probe.name == name) else { return ExitCode::from(2) };

@@ -38,8 +38,12 @@ pub fn is_worker() -> bool {
 /// starts its own program again to run sessions apart from itself.
 pub fn worker_main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(2).collect();
-    if let [attempt, parent, place] = arguments.as_slice() {
-        return probe::run(attempt, parent.parse().unwrap_or_default(), place == "inside");
+    match arguments.as_slice() {
+        [] => {}
+        [attempt, parent, place] => {
+            return probe::run(attempt, parent.parse().unwrap_or_default(), place == "inside");
+        }
+        _ => return probe::list(),
     }
     match run() {
         Ok(()) => ExitCode::SUCCESS,
