@@ -81,6 +81,8 @@ pub mod rpc;
 #[cfg(feature = "server")]
 pub(crate) mod runtime;
 #[cfg(feature = "server")]
+pub(crate) mod sandbox;
+#[cfg(feature = "server")]
 pub mod schema;
 #[cfg(feature = "server")]
 pub mod server;
@@ -96,6 +98,8 @@ pub(crate) mod store;
 pub mod testing;
 #[cfg(feature = "client")]
 pub mod transport;
+#[cfg(all(feature = "server", target_os = "linux", target_arch = "x86_64"))]
+pub mod worker;
 
 /// The web framework, in the version that [`server::Server::into_router`] belongs to.
 #[cfg(feature = "server")]

@@ -20,7 +20,7 @@ const LONG_TEST_NAMES_LEFT: usize = 0;
 
 /// From the bottom up. A layer may name only layers of earlier rows, and not its neighbours in its own row.
 const LAYERS: &[&[&str]] = &[
-    &["rpc", "limits", "budget", "concurrency", "image"],
+    &["rpc", "limits", "budget", "concurrency", "image", "sandbox"],
     &["protocol", "observe", "quota", "store"],
     &["transport"],
     &["schema"],
@@ -31,6 +31,7 @@ const LAYERS: &[&[&str]] = &[
     &["mcp"],
     &["bindings"],
     &["runtime"],
+    &["worker"],
     &["sessions"],
     &["server"],
     &["config", "testing"],

@@ -49,6 +49,11 @@ impl Catalog {
         Self { version, entries, numbers, by_name, names, typescript: OnceLock::new() }
     }
 
+    /// Stands for a catalog of that version where both sides have it.
+    pub(crate) fn named(version: u64) -> Self {
+        Self { version, ..Self::default() }
+    }
+
     /// Grows with every change of the server's bindings. A client's catalog does not change.
     pub fn version(&self) -> u64 {
         self.version

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use scomp::server::settings::{Isolation, Strictness};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -78,6 +79,17 @@ pub(super) struct ServeArgs {
     /// Serve stdin and stdout, one message per line, instead of listening
     #[arg(long)]
     pub(super) stdio: bool,
+    /// Which sessions share a process: all, with the server (thread), those of one principal, or none (session)
+    #[arg(long, value_name = "thread|principal|session", value_parser = parse_name::<Isolation>)]
+    pub(super) isolation: Option<Isolation>,
+    /// Whether the server starts where worker processes cannot be walled off (best-effort) or not (enforce)
+    #[arg(long, value_name = "enforce|best-effort", value_parser = parse_name::<Strictness>)]
+    pub(super) sandbox: Option<Strictness>,
+}
+
+/// Reads a value by its name in the settings file.
+fn parse_name<T: serde::de::DeserializeOwned>(name: &str) -> Result<T, String> {
+    serde_json::from_value(serde_json::Value::from(name)).map_err(|error| error.to_string())
 }
 
 #[derive(Debug, Args)]

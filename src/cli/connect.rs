@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use scomp::client::{Builder, Client, ClientError, ConsoleLine};
 use scomp::config::Settings;
 use scomp::package::loader::Loaded;
+use scomp::server::settings::IsolationSettings;
 use scomp::server::{Gate, Server, StartError, Tls};
 use scomp::transport::TransportError;
 use serde_json::json;
@@ -27,6 +28,12 @@ pub(super) fn build_server(settings: &Settings, loaded: Loaded) -> Result<Server
         .limits(settings.limits.clone())
         .sessions(settings.sessions.clone())
         .state_folder(settings.state.clone())
+        .isolation(IsolationSettings {
+            isolation: settings.isolation,
+            sandbox: settings.sandbox,
+            workers: settings.workers.clone(),
+            program: None,
+        })
         .shards(settings.shards);
     #[cfg(feature = "mcp")]
     {
@@ -37,7 +44,9 @@ pub(super) fn build_server(settings: &Settings, loaded: Loaded) -> Result<Server
     }
     builder.build().map_err(|error| match error {
         StartError::Policies(_) | StartError::Settings(_) => wrong(&error),
-        StartError::Bindings(_) | StartError::State(_) | StartError::Io(_) => Failure::Run(error.to_string()),
+        StartError::Bindings(_) | StartError::State(_) | StartError::Isolation(_) | StartError::Io(_) => {
+            Failure::Run(error.to_string())
+        }
     })
 }
 

@@ -101,7 +101,14 @@ impl args::SettingsArgs {
 impl args::ServeArgs {
     fn overrides(&self) -> Overrides {
         let (listen, state) = (self.listen.clone(), self.state.clone());
-        Overrides { listen, state, stdio: self.stdio, ..Overrides::default() }
+        Overrides {
+            listen,
+            state,
+            stdio: self.stdio,
+            isolation: self.isolation,
+            sandbox: self.sandbox,
+            ..Overrides::default()
+        }
     }
 }
 

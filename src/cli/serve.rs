@@ -93,7 +93,7 @@ async fn serve_at(server: Server, address: String, listener: TcpListener) -> io:
 fn announce(settings: &Settings, listener: &TcpListener) -> Result<(), Failure> {
     let address = listener.local_addr().map_err(|error| Failure::Run(error.to_string()))?;
     let scheme = if settings.tls.is_some() { "https" } else { "http" };
-    tracing::info!(%address, shards = settings.shards, "serving");
+    tracing::info!(%address, shards = settings.shards, isolation = ?settings.isolation, "serving");
     output::print_line_within(ANNOUNCE_WAIT_MAX, format!("listening on {scheme}://{address}"))
 }
 

@@ -34,6 +34,7 @@ fn out_of_range(settings: &Settings) -> impl Iterator<Item = SettingsError> + us
         settings.server.check(),
         settings.audit.check(),
         settings.state.check(),
+        settings.workers.check(),
         settings.quotas.check("quotas"),
         #[cfg(feature = "mcp")]
         settings.mcp.check(),

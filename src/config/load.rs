@@ -143,6 +143,8 @@ impl Overrides {
             ("bindings", "--bindings", self.bindings.map(path)),
             ("mcp_files", "--mcp", (!files.is_empty()).then_some(Value::Array(files))),
             ("state.dir", "--state", self.state.map(path)),
+            ("isolation", "--isolation", self.isolation.and_then(|value| Value::try_from(value).ok())),
+            ("sandbox", "--sandbox", self.sandbox.and_then(|value| Value::try_from(value).ok())),
             ("stdio", "--stdio", self.stdio.then_some(Value::Boolean(true))),
         ];
         given.into_iter().filter_map(|(key, flag, value)| Some((key.to_owned(), Source::Flag(flag), value?)))

@@ -24,7 +24,8 @@ pub use reference::reference;
 use crate::limits::Limits;
 use crate::quota::Quotas;
 use crate::server::settings::{
-    AuditSettings, AuthSettings, OriginSettings, ServerSettings, StateSettings, TlsSettings,
+    AuditSettings, AuthSettings, Isolation, OriginSettings, ServerSettings, StateSettings, Strictness,
+    TlsSettings, WorkerSettings,
 };
 use crate::server::shards;
 use crate::sessions::SessionSettings;
@@ -62,6 +63,13 @@ pub struct Settings {
     pub limits: Limits,
     /// How long sessions live and how many there may be.
     pub sessions: SessionSettings,
+    /// Which sessions share a process: `thread` (all, with the server), `principal` (those of one principal), `session` (none).
+    pub isolation: Isolation,
+    /// What happens where the system cannot wall a worker process off: `enforce` (the server does not start) or
+    /// `best-effort`.
+    pub sandbox: Strictness,
+    /// The worker processes.
+    pub workers: WorkerSettings,
     /// What is logged, and how.
     pub log: LogSettings,
     /// Who may connect.
@@ -117,6 +125,10 @@ pub struct Overrides {
     pub state: Option<PathBuf>,
     /// See [`Settings::stdio`]; a flag can only turn it on.
     pub stdio: bool,
+    /// See [`Settings::isolation`].
+    pub isolation: Option<Isolation>,
+    /// See [`Settings::sandbox`].
+    pub sandbox: Option<Strictness>,
 }
 
 impl Default for Settings {
@@ -130,6 +142,9 @@ impl Default for Settings {
             drain_ms: DRAIN_MS_DEFAULT,
             limits: Limits::default(),
             sessions: SessionSettings::default(),
+            isolation: Isolation::default(),
+            sandbox: Strictness::default(),
+            workers: WorkerSettings::default(),
             log: LogSettings::default(),
             auth: AuthSettings::default(),
             origins: OriginSettings::default(),

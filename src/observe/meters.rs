@@ -134,6 +134,7 @@ const STRAYS: Family = Family { name: "scomp_stray_messages_total", label: "kind
 const PEER_WARNINGS: Family = Family { name: "scomp_peer_warnings_total", label: "kind" };
 const AUDIT_DROPPED: Family = Family { name: "scomp_audit_dropped_total", label: "log" };
 const STORE_FAILURES: Family = Family { name: "scomp_store_failures_total", label: "kind" };
+const WORKERS: Family = Family { name: "scomp_workers_total", label: "event" };
 const LOG_DROPPED: &str = "scomp_log_dropped_total";
 
 fn describe() {
@@ -154,6 +155,7 @@ fn describe() {
         STORE_FAILURES.name,
         "Sessions that could not be stored or read back, by kind"
     );
+    metrics::describe_counter!(WORKERS.name, "Worker processes that were started, and that were lost");
     metrics::describe_counter!(LOG_DROPPED, "Log lines lost because stderr was not read in time");
     metrics::describe_counter!(AUDIT_DROPPED.name, "Audit records lost because the disk was too slow");
 }
@@ -227,6 +229,11 @@ pub(crate) fn refusal_reason(reason: &str) -> &'static str {
 /// Counts a message that matched nothing.
 pub(crate) fn record_stray_message(kind: &'static str) {
     METERS.count(STRAYS, kind);
+}
+
+/// Counts what happens to worker processes: `started`, `lost`.
+pub(crate) fn record_worker(event: &'static str) {
+    METERS.count(WORKERS, event);
 }
 
 /// Counts log lines that were dropped.

@@ -10,5 +10,6 @@ mod meters;
 pub(crate) use meters::{
     BindingMeter, Levels, outcome_name, record_client_call, record_close, record_dropped_audit_record,
     record_dropped_log_lines, record_eval, record_peer_warning, record_refusal, record_slices,
-    record_store_failure, record_stray_message, record_wake, refusal_reason, render_metrics, run_upkeep,
+    record_store_failure, record_stray_message, record_wake, record_worker, refusal_reason, render_metrics,
+    run_upkeep,
 };

@@ -25,13 +25,23 @@ const OVERDRAFT_KEPT_MAX: usize = 2 * STEP_BYTES;
 #[derive(Debug)]
 pub(crate) struct MemoryTotal {
     drawn: AtomicUsize,
-    bytes_max: usize,
+    bytes_max: AtomicUsize,
 }
 
 impl MemoryTotal {
     /// Room for `bytes_max`.
     pub(crate) fn new(bytes_max: usize) -> Arc<Self> {
-        Arc::new(Self { drawn: AtomicUsize::new(0), bytes_max })
+        Arc::new(Self { drawn: AtomicUsize::new(0), bytes_max: AtomicUsize::new(bytes_max) })
+    }
+
+    /// Changes the limit. What is drawn beyond it stays drawn.
+    pub(crate) fn set_max(&self, bytes_max: usize) {
+        self.bytes_max.store(bytes_max, Relaxed);
+    }
+
+    /// The most that may be drawn.
+    pub(crate) fn bytes_max(&self) -> usize {
+        self.bytes_max.load(Relaxed)
     }
 
     /// Bytes that are drawn.
@@ -41,16 +51,16 @@ impl MemoryTotal {
 
     /// Whether there is room for the context of a new session.
     pub(crate) fn has_room(&self) -> bool {
-        self.drawn().saturating_add(CONTEXT_BYTES) <= self.bytes_max
+        self.drawn().saturating_add(CONTEXT_BYTES) <= self.bytes_max()
     }
 
     /// Whether there is room for a heap of that size.
     pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
-        self.drawn().saturating_add(bytes) <= self.bytes_max
+        self.drawn().saturating_add(bytes) <= self.bytes_max()
     }
 
     fn try_draw(&self, bytes: usize) -> bool {
-        let fits = |drawn: usize| drawn.checked_add(bytes).filter(|after| *after <= self.bytes_max);
+        let fits = |drawn: usize| drawn.checked_add(bytes).filter(|after| *after <= self.bytes_max());
         self.drawn.fetch_update(Relaxed, Relaxed, fits).is_ok()
     }
 }
@@ -78,6 +88,18 @@ impl Claim {
         let is_granted = self.total.try_draw(bytes);
         self.bytes += if is_granted { bytes } else { 0 };
         is_granted
+    }
+
+    /// Draws or releases until it has that much, whether the total allows it or not: it is in use already.
+    pub(crate) fn set(&mut self, bytes: usize) {
+        self.shrink_to(bytes);
+        self.total.drawn.fetch_add(bytes - self.bytes, Relaxed);
+        self.bytes = bytes;
+    }
+
+    /// How much it has.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Releases that much.
@@ -177,7 +199,7 @@ impl Share {
             self.overdrawn = self.overdrawn.saturating_sub(self.bytes - kept);
             self.bytes = kept;
         }
-        if self.overdrawn > 0 && self.total.drawn() <= self.total.bytes_max {
+        if self.overdrawn > 0 && self.total.drawn() <= self.total.bytes_max() {
             self.overdrawn = 0;
         }
     }
@@ -189,7 +211,7 @@ impl Share {
 
     /// The most that all may draw together.
     pub(super) fn total_max(&self) -> usize {
-        self.total.bytes_max
+        self.total.bytes_max()
     }
 }
 

@@ -21,7 +21,7 @@ use crate::limits::Limits;
 use crate::observe::audit::Audit;
 use crate::package::loader::Loaded;
 use crate::package::{Package, PackageError};
-use crate::sessions::{Directory, SessionSettings};
+use crate::sessions::{Directory, IsolationSettings, SessionSettings};
 use crate::store::StateSettings;
 
 /// CPU time past the limit after which a shard inside JavaScript counts as stuck.
@@ -39,6 +39,7 @@ pub struct ServerBuilder {
     problems: Vec<DeclarationProblem>,
     limits: Limits,
     sessions: SessionSettings,
+    isolation: IsolationSettings,
     shard_count: usize,
     gate: Gate,
     tls: Option<Tls>,
@@ -61,6 +62,7 @@ impl Server {
             problems: Vec::new(),
             limits: Limits::default(),
             sessions: SessionSettings::default(),
+            isolation: IsolationSettings::default(),
             shard_count: shards::default_count(),
             gate: Gate::open(),
             tls: None,
@@ -148,6 +150,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Which sessions share a process; by default all of them, with the server.
+    #[must_use]
+    pub fn isolation(mut self, isolation: IsolationSettings) -> Self {
+        self.isolation = isolation;
+        self
+    }
+
     /// How many threads run scripts, 1 to [`SHARDS_MAX`](super::SHARDS_MAX); by default as many as there are cores.
     #[must_use]
     pub fn shards(mut self, count: usize) -> Self {
@@ -213,11 +222,13 @@ impl ServerBuilder {
         #[cfg(feature = "mcp")]
         self.mcp.check()?;
         self.state.check()?;
+        self.isolation.workers.check()?;
         start::refuse_unknown_names(&self.gate, &self.additions.policies, &self.handlers.catalog())?;
         let stuck_after = self.limits.cpu_max() + STUCK_GRACE;
         let limits = Arc::new(self.limits);
         let store = start::open_store(&self.state, self.sessions.ttl_ms)?;
         let directory = Directory::new(self.handlers, limits, self.sessions, &self.name, self.audit, store);
+        let directory = directory.isolated(self.isolation)?;
         let directory = directory.shared_by(self.gate.principals()).into_shared();
         let shards = Shards::start(self.shard_count)?;
         let lost_from = Arc::clone(&directory);

@@ -35,6 +35,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use crate::session::boundary::SessionInfo;
+pub use crate::sessions::IsolationError;
 pub use crate::sessions::Listed;
 pub use crate::transport::Timeouts;
 pub use builder::ServerBuilder;

@@ -15,7 +15,7 @@ use crate::limits::{SettingCheck, SettingsError, machine};
 pub use crate::mcp::server::McpSettings;
 use crate::observe::audit::Audit;
 use crate::quota::Quotas;
-pub use crate::sessions::SessionSettings;
+pub use crate::sessions::{Isolation, IsolationSettings, SessionSettings, Strictness, WorkerSettings};
 pub use crate::store::{Durability, StateSettings};
 
 /// `[auth]`: who may connect. Without any token every client may, but only from this machine.

@@ -10,6 +10,7 @@ use crate::catalog::Catalog;
 use crate::limits::{DURATION_MS_MAX, SettingsError};
 use crate::package::PackageError;
 use crate::runtime::{hold_slots, image_build, new_base};
+use crate::sessions::IsolationError;
 use crate::store::{FileStore, StateSettings, Store as _, StoreError};
 
 /// Why a server could not be built.
@@ -27,6 +28,9 @@ pub enum StartError {
     /// The state folder cannot be used.
     #[error("state.dir: {0}")]
     State(String),
+    /// Sessions cannot be walled off as the settings want it.
+    #[error(transparent)]
+    Isolation(#[from] IsolationError),
     /// An error of the operating system.
     #[error("cannot start: {0}")]
     Io(#[from] io::Error),

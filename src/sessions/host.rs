@@ -24,6 +24,8 @@
 //! [`FromSession`]: crate::session::boundary::FromSession
 
 mod local;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub(super) mod process;
 
 use std::sync::{Arc, Weak};
 

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::events::{ConnectionEvent, EventSender};
 use crate::binding::{CallbackRequest, CallbackRoute, SessionGone};
 use crate::budget::Charge;
+use crate::protocol::client_messages::{Closing, ToClient};
 use crate::protocol::fn_ref::FnRef;
 use crate::protocol::methods::Target;
 use crate::quota::EvalSlot;
@@ -211,6 +212,14 @@ impl SessionLink {
             connections.remove(&connection);
         }
         is_sent
+    }
+
+    /// Closes the connections that wait for events.
+    pub(super) fn close_connections(&self, closing: Closing) {
+        for events_tx in self.connections.lock().values() {
+            // One that does not read is closed in any case.
+            let _ = events_tx.send(ConnectionEvent::Session(ToClient::Close(closing)));
+        }
     }
 
     /// Keeps what a message is charged with, under a number that goes with the message.

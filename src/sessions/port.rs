@@ -288,8 +288,12 @@ impl SessionPort {
     fn end(&self, connection: Option<u64>, closing: Closing) {
         // First, so that a connection on another thread that hears of the end finds the session gone.
         self.link.mark_ended();
-        if let Some(connection) = connection {
-            self.link.send_event(connection, ConnectionEvent::Session(ToClient::Close(closing)));
+        match connection {
+            Some(connection) => {
+                self.link.send_event(connection, ConnectionEvent::Session(ToClient::Close(closing)));
+            }
+            // A session that was lost cannot say which one holds it.
+            None => self.link.close_connections(closing),
         }
         self.link.end();
         for cancel in std::mem::take(&mut *self.running.borrow_mut()).into_values() {

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use scomp::limits::Limits;
-use scomp::server::settings::SessionSettings;
+use scomp::server::settings::{Isolation, IsolationSettings, SessionSettings};
 use scomp::server::{Server, ServerBuilder};
 use tokio::net::TcpListener;
 
@@ -45,12 +45,14 @@ impl Running {
             .limits(limits)
             .sessions(sessions)
             .shards(shards)
+            .isolation(isolation())
             .build()
             .unwrap();
         Self::listening(server).await
     }
 
-    async fn listening(server: Server) -> Self {
+    /// Serves on a port of its own.
+    pub async fn listening(server: Server) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("ws://{}/", listener.local_addr().unwrap());
         let serving = server.clone();
@@ -103,7 +105,8 @@ impl Running {
         let loaded =
             scomp::package::loader::load(folder, &environment, scomp::bindings::BUILT_IN).await.unwrap();
         let services = loaded.services.clone();
-        let server = set_up(Server::builder().loaded(loaded).shards(2)).build().unwrap();
+        let server =
+            set_up(Server::builder().loaded(loaded).shards(2).isolation(isolation())).build().unwrap();
         server.start(services);
         Self::listening(server).await
     }
@@ -117,6 +120,17 @@ impl Running {
 /// Whether the heap of every session is to leave memory after every turn: `SCOMP_TEST_HIBERNATE=turn` runs a suite so.
 pub fn hibernates_every_turn() -> bool {
     std::env::var("SCOMP_TEST_HIBERNATE").is_ok_and(|when| when == "turn")
+}
+
+/// Where sessions run: with the server, or as `SCOMP_TEST_ISOLATION=principal` says for a suite.
+pub fn isolation() -> IsolationSettings {
+    let isolation = match std::env::var("SCOMP_TEST_ISOLATION").as_deref() {
+        Ok("principal") => Isolation::Principal,
+        Ok("session") => Isolation::Session,
+        Ok(_) | Err(_) => Isolation::Thread,
+    };
+    let program = Some(env!("CARGO_BIN_EXE_scomp-serve").into());
+    IsolationSettings { isolation, program, ..IsolationSettings::default() }
 }
 
 /// The files of a folder in order; `SCOMP_ONLY=word` leaves those with that word in their name.

@@ -103,6 +103,11 @@ impl ImageStore {
         Ok(stored)
     }
 
+    /// Makes the file of this thread, for a process that cannot open files later.
+    pub(crate) fn prepare(&self) -> Result<(), ImageError> {
+        self.swap().map(drop)
+    }
+
     /// Whether a failure should be logged now: not more than once a minute.
     pub(crate) fn may_warn(&self, now_s: u64) -> bool {
         const QUIET_S: u64 = 60;
