@@ -18,7 +18,7 @@ use crate::rpc::{ErrorObject, Kind};
 impl SessionState {
     /// Its form in an image, without the declarations of bindings: these are the server's and the client's, and both say
     /// them anew.
-    pub(crate) fn to_stored(&mut self) -> Result<Vec<u8>, serde_json::Error> {
+    pub(crate) fn write_stored(&mut self) -> Result<Vec<u8>, serde_json::Error> {
         let (catalog, next_catalog) = (std::mem::take(&mut self.catalog), self.next_catalog.take());
         let client = self.client.take();
         let names = client.as_ref().map(|client| Arc::new(client.bindings.names_only()));

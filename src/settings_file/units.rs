@@ -46,7 +46,7 @@ impl Unit {
 
     /// A number as a person would write it: with the largest unit that divides it, in quotes; a bare 0 has none.
     pub(crate) fn show(self, number: u64) -> String {
-        let fits = |(_, factor): &&(&str, u64)| number > 0 && number % factor == 0;
+        let fits = |(_, factor): &&(&str, u64)| number > 0 && number.is_multiple_of(*factor);
         match self.factors().iter().rev().find(fits) {
             Some((name, factor)) => format!("\"{}{name}\"", number / factor),
             None => number.to_string(),

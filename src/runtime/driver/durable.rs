@@ -122,7 +122,7 @@ impl Driver {
 }
 
 fn to_stored(state: &mut SessionState) -> Result<Vec<u8>, ImageError> {
-    state.to_stored().map_err(|_| ImageError::Unavailable("the state of the session has no form"))
+    state.write_stored().map_err(|_| ImageError::Unavailable("the state of the session has no form"))
 }
 
 /// The claim of a session that has no image yet. Its slot is kept for it from now on.
