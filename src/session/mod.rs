@@ -23,6 +23,7 @@ mod invoke;
 mod pairs;
 pub(crate) mod positions;
 mod rehost;
+mod report;
 mod reset;
 mod roles;
 mod script;
