@@ -143,10 +143,11 @@ impl Client {
         let (inbox_tx, inbox_rx) = mpsc::channel(16);
         let state = SessionState::new("id".into(), "alice".into(), catalog("echo"), limits, Time::default());
         let driver = Driver::new(DriverParts {
-            state,
+            start: SessionStart::Fresh(Box::new(state)),
             limits: Arc::clone(limits),
             memory: Arc::clone(memory),
             hibernation: Hibernation::default(),
+            store: None,
             account: Arc::new(Account::new(Quotas::default(), Instant::now())),
             shard: None,
             port: Rc::new(Host(sent_tx)),
