@@ -91,12 +91,16 @@ pub(super) fn inherited_listener() -> Result<Option<std::net::TcpListener>, Fail
             )));
         }
     }
-    // SAFETY: the manager opened it for this process, and it is taken once, before anything else could own it. The
-    // flag keeps it from the executables that are started later.
-    let listener = unsafe {
-        libc::fcntl(FIRST_DESCRIPTOR, libc::F_SETFD, libc::FD_CLOEXEC);
-        std::net::TcpListener::from_raw_fd(FIRST_DESCRIPTOR)
-    };
+    // The flag keeps it from the executables that are started later.
+    // SAFETY: a call with plain numbers.
+    if unsafe { libc::fcntl(FIRST_DESCRIPTOR, libc::F_SETFD, libc::FD_CLOEXEC) } == -1 {
+        let message = format!(
+            "LISTEN_FDS: descriptor {FIRST_DESCRIPTOR} is not open; expected a TCP socket that listens"
+        );
+        return Err(Failure::Usage(message));
+    }
+    // SAFETY: the manager opened it for this process, and it is taken once, before anything else could own it.
+    let listener = unsafe { std::net::TcpListener::from_raw_fd(FIRST_DESCRIPTOR) };
     let wrong = |error: std::io::Error| {
         Failure::Usage(format!(
             "the socket of the service manager: {error}; expected a TCP socket that listens"

@@ -136,6 +136,7 @@ import os, socket, sys
 listener = socket.create_server(('127.0.0.1', 0))
 print(listener.getsockname()[1], flush=True)
 os.dup2(listener.fileno(), 3)
+os.set_inheritable(3, True)
 os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=sys.argv[2])
 os.execv(sys.argv[1], sys.argv[1:2])
 ";
