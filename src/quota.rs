@@ -165,6 +165,11 @@ impl Drop for EvalSlot {
 }
 
 impl Account {
+    /// What the principal may use.
+    pub fn quotas(&self) -> &Quotas {
+        &self.quotas
+    }
+
     /// An unused account.
     pub fn new(quotas: Quotas, now: Instant) -> Self {
         let cpu = quotas

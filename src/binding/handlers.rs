@@ -140,6 +140,26 @@ impl Handlers {
         })
     }
 
+    /// Puts a package in the place of the one that `old` publishes for, whose bindings are removed unless they stay the
+    /// same or are declared anew. Calls in flight finish with the handlers that they began with.
+    pub(crate) fn supersede(
+        self: &Arc<Self>,
+        old: &BindingPublisher,
+        package: PackageBindings,
+    ) -> Registration {
+        let Some(id) = old.detach() else { return self.add(package) };
+        let PackageBindings { origin, source, bindings, publisher } = package;
+        publisher.clone().register(|early| {
+            let bindings = early.map_or(bindings, with_paths);
+            let mut writer = self.writer.lock();
+            if let Some(record) = writer.packages.get_mut(id.0) {
+                *record = PackageRecord { origin: origin.into(), source, publisher };
+            }
+            let problems = self.replace_locked(&mut writer, id, bindings);
+            (Arc::downgrade(self), id, Registration { names: self.names_of(id), problems })
+        })
+    }
+
     /// Moves all packages of other handlers here, with their compiled schemas. Bindings whose names are taken are refused.
     pub fn merge(self: &Arc<Self>, other: &Self) -> Vec<DeclarationProblem> {
         let mut problems = Vec::new();

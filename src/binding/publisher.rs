@@ -73,6 +73,14 @@ impl BindingPublisher {
         }
     }
 
+    /// Publishes to nothing from now on; returns the package that it published for.
+    pub(super) fn detach(&self) -> Option<PackageId> {
+        match std::mem::replace(&mut *self.0.lock(), Target::Opening(None)) {
+            Target::Opening(_) => None,
+            Target::Registered(_, package) => Some(package),
+        }
+    }
+
     /// Runs `register` while no set can be published, with the set that was published early. What it returns is where
     /// later sets go.
     pub(super) fn register<R>(

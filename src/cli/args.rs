@@ -26,9 +26,12 @@ SCOMP_LOG sets what is logged to stderr, for example SCOMP_LOG=info,scomp=debug.
 
 Exit codes: 0 all is well; 1 the eval failed, problems were found, or running failed; 2 wrong usage or settings.";
 
+/// The version, with the commit that a release build was made from.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("SCOMP_COMMIT_SUFFIX"));
+
 /// An eval server for agent harnesses: JavaScript in QuickJS sessions, typed bindings, one WebSocket.
 #[derive(Debug, Parser)]
-#[command(name = "scomp-serve", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+#[command(name = "scomp-serve", version = VERSION, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(super) struct Arguments {
     #[command(subcommand)]
     pub(super) command: Option<Command>,
@@ -51,9 +54,15 @@ pub(super) enum Command {
     /// Serve an MCP client over stdin and stdout
     #[cfg(feature = "mcp")]
     Mcp(McpArgs),
+    /// Ask a server whether it is ready; for health checks
+    Health(HealthArgs),
+    /// Print the completions of a shell
+    Completions(CompletionsArgs),
+    /// Print the manual page
+    Man,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(super) struct SettingsArgs {
     /// Folder of the binding packages
     #[arg(long, value_name = "DIR")]
@@ -66,7 +75,7 @@ pub(super) struct SettingsArgs {
     pub(super) config: Option<PathBuf>,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(super) struct ServeArgs {
     #[command(flatten)]
     pub(super) settings: SettingsArgs,
@@ -160,6 +169,22 @@ pub(super) enum ConfigCommand {
     Show(ServeArgs),
     /// The JSON Schema of a settings file, for editors
     Schema,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Without --url the server of the settings is asked, on this machine.")]
+pub(super) struct HealthArgs {
+    /// Server to ask, http://… or https://…
+    #[arg(long, value_name = "URL")]
+    pub(super) url: Option<String>,
+    #[command(flatten)]
+    pub(super) settings: SettingsArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CompletionsArgs {
+    /// The shell
+    pub(super) shell: clap_complete::Shell,
 }
 
 #[derive(Debug, Args)]

@@ -9,12 +9,16 @@ mod check;
 mod config;
 mod connect;
 mod eval;
+mod health;
 mod inspect;
 pub(crate) mod log;
 mod output;
+mod reload;
 mod repl;
 mod report;
 mod serve;
+mod service_manager;
+mod shell;
 mod signals;
 mod stop_guard;
 mod types;
@@ -67,6 +71,9 @@ pub(crate) async fn run() -> ExitCode {
         Some(Command::Types(types)) => types::run(&types).await,
         #[cfg(feature = "mcp")]
         Some(Command::Mcp(mcp)) => serve::run_mcp(&mcp).await,
+        Some(Command::Health(health)) => health::run(&health).await,
+        Some(Command::Completions(completions)) => shell::completions(completions.shell),
+        Some(Command::Man) => shell::manual(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -11,8 +11,9 @@ use scomp::server::Server;
 use tokio::net::TcpListener;
 
 use super::args::ServeArgs;
+use super::service_manager::{self, State};
 use super::signals::Signals;
-use super::{Failure, bindings, connect, log, output, stop_guard};
+use super::{Failure, bindings, connect, log, output, reload, stop_guard};
 
 /// How long a reader of stdout that stalls holds up the start.
 const ANNOUNCE_WAIT_MAX: Duration = Duration::from_secs(1);
@@ -29,15 +30,26 @@ pub(super) async fn run(args: &ServeArgs) -> Result<(), Failure> {
     let drain_max = Duration::from_millis(settings.drain_ms);
     stop_guard::start(drain_max)
         .map_err(|error| Failure::Run(format!("cannot watch for signals: {error}")))?;
+    service_manager::start_watchdog();
     if settings.stdio {
         let (server, services) = build(&settings).await?;
         server.start(services);
+        let _reloading = reload::start(server.clone(), args.clone(), settings.clone())?;
+        service_manager::report(State::Ready);
         return until_stopped(&server, server.serve_stdio(), drain_max, &mut signals).await;
     }
     // Before the packages are loaded: what they start must not run on an exposed server even for a moment.
-    let addresses = resolve(&settings.listen, !settings.demands_authentication()).await?;
+    let inherited = service_manager::inherited_listener()?;
+    let is_open = !settings.demands_authentication();
+    let addresses = match &inherited {
+        Some(listener) => own_address(listener, is_open)?,
+        None => resolve(&settings.listen, is_open).await?,
+    };
     let (server, services) = build(&settings).await?;
-    let listener = listen(&settings.listen, &addresses).await?;
+    let listener = match inherited {
+        Some(listener) => TcpListener::from_std(listener).map_err(|error| Failure::Run(error.to_string()))?,
+        None => listen(&settings.listen, &addresses).await?,
+    };
     let mut extra = Vec::new();
     for (address, is_open) in server.listens() {
         let listener = listen(&address, &resolve(&address, is_open).await?).await?;
@@ -50,6 +62,8 @@ pub(super) async fn run(args: &ServeArgs) -> Result<(), Failure> {
     for listener in extra.iter().map(|(_, listener)| listener).chain([&listener]) {
         announce(&settings, listener)?;
     }
+    let _reloading = reload::start(server.clone(), args.clone(), settings.clone())?;
+    service_manager::report(State::Ready);
     let serving = async {
         let extra = extra.into_iter().map(|(address, listener)| serve_at(server.clone(), address, listener));
         tokio::try_join!(server.serve(listener), try_join_all(extra)).map(|_| ())
@@ -79,6 +93,13 @@ async fn build(settings: &Settings) -> Result<(Server, Vec<PathBuf>), Failure> {
         .map_err(|problems| Failure::Usage(bindings::join_problems(&problems)))?;
     let services = std::mem::take(&mut loaded.services);
     Ok((connect::build_server(settings, loaded)?, services))
+}
+
+/// The address of a socket that the service manager opened, if it may be served.
+fn own_address(listener: &std::net::TcpListener, is_open: bool) -> Result<Vec<SocketAddr>, Failure> {
+    let address = listener.local_addr().map_err(|error| Failure::Run(error.to_string()))?;
+    check_exposure(is_open, &[address])?;
+    Ok(vec![address])
 }
 
 async fn listen(wanted: &str, addresses: &[SocketAddr]) -> Result<TcpListener, Failure> {
@@ -138,6 +159,7 @@ async fn until_stopped(
         }
         name = signals.next() => tracing::info!(signal = name, "stopping"),
     }
+    service_manager::report(State::Stopping);
     let stopping = async {
         let mut stop = std::pin::pin!(server.stop(drain_max));
         tokio::select! {

@@ -40,6 +40,32 @@ impl Signals {
     }
 }
 
+/// The signals that ask for a reload.
+pub(super) struct Reloads {
+    #[cfg(unix)]
+    hangup: tokio::signal::unix::Signal,
+}
+
+impl Reloads {
+    /// From now on; without it such a signal ends the program.
+    pub(super) fn new() -> io::Result<Self> {
+        #[cfg(unix)]
+        let reloads =
+            Self { hangup: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())? };
+        #[cfg(not(unix))]
+        let reloads = Self {};
+        Ok(reloads)
+    }
+
+    /// Waits for the next one. Several that come together are one.
+    pub(super) async fn next(&mut self) {
+        #[cfg(unix)]
+        self.hangup.recv().await;
+        #[cfg(not(unix))]
+        std::future::pending::<()>().await;
+    }
+}
+
 #[cfg(not(unix))]
 impl Signals {
     /// The signals that stop a server.

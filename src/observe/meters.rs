@@ -17,10 +17,10 @@ use serde::de::value::{Error as NameError, StrDeserializer};
 
 use crate::rpc::{ErrorObject, Kind};
 
-/// From a property access to the longest eval: four steps a decade where most evals are, two above.
-const SECONDS_BUCKETS: [f64; 16] = [
+/// From a property access to an approval by a person: four steps a decade where most evals are, two above.
+const SECONDS_BUCKETS: [f64; 18] = [
     0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0,
-    15.0, 60.0,
+    15.0, 60.0, 180.0, 600.0,
 ];
 
 static METERS: LazyLock<Meters> = LazyLock::new(Meters::new);

@@ -49,7 +49,7 @@ impl Server {
             let shard = self.shards.least_loaded().ok_or_else(|| io::Error::other("no shard"))?;
             let socket = self.shards.sockets().enter(shard.number(), stream.into_std()?);
             let slot = ShardSlot(Arc::new((shard.weigh(), slot)));
-            let (stop, tls) = (self.state.stop.clone(), self.state.tls.clone());
+            let (stop, tls) = (self.state.stop.clone(), self.state.tls.read().clone());
             let is_taken = shard.run(move || {
                 tokio::task::spawn_local(async move {
                     match (socket.register(), tls) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -130,7 +131,7 @@ impl ServerBuilder {
     pub fn loaded(mut self, loaded: Loaded) -> Self {
         self.problems.extend(self.handlers.merge(&loaded.handlers));
         self.additions.mounts.extend(loaded.mounts);
-        self.additions.commands.extend(loaded.commands);
+        self.additions.live.get_mut().extend(loaded.live);
         self.additions.policies.extend(loaded.policies);
         self.additions.background.get_mut().extend(loaded.background);
         self
@@ -243,8 +244,8 @@ impl ServerBuilder {
             connections: Connections::new(self.settings.connections_max),
             budget: ServerBudget::new(self.settings.bytes_in_flight_max),
             bodies: Semaphore::new(mounts::HTTP_BODIES_MAX),
-            tls: self.tls,
-            gate: self.gate,
+            tls: RwLock::new(self.tls),
+            gate: RwLock::new(Arc::new(self.gate)),
             timeouts: self.timeouts,
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),

@@ -121,6 +121,25 @@ impl Gate {
         self.tokens.is_empty()
     }
 
+    /// Lets principals that were known to `before`, with the same quotas, go on with their accounts: a reload frees nothing.
+    pub(super) fn keep_accounts(&mut self, before: &Self) {
+        let known = before
+            .tokens
+            .iter()
+            .map(|token| &token.principal)
+            .chain([&before.local, &before.unauthenticated]);
+        let known: Vec<&Arc<Principal>> = known.collect();
+        let own = self.tokens.iter_mut().map(|token| &mut token.principal);
+        for principal in own.chain([&mut self.local, &mut self.unauthenticated]) {
+            let is_same = |other: &&&Arc<Principal>| {
+                other.name == principal.name && other.account.quotas() == principal.account.quotas()
+            };
+            if let Some(account) = known.iter().find(is_same).map(|other| Arc::clone(&other.account)) {
+                *principal = Arc::new(Principal { account, ..Principal::clone(principal) });
+            }
+        }
+    }
+
     /// How many principals share the server: those with tokens, or the one without.
     pub(crate) fn principals(&self) -> usize {
         let names: HashSet<&str> = self.tokens.iter().map(|token| token.principal.name.as_str()).collect();

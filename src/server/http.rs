@@ -60,7 +60,7 @@ async fn serve_metrics(
 }
 
 pub(super) fn admit(state: &ServerState, uri: &Uri, headers: &HeaderMap) -> Result<Arc<Principal>, Refusal> {
-    record_refusal(state, state.gate.admit(uri, headers))
+    record_refusal(state, state.gate().admit(uri, headers))
 }
 
 /// Admits a request whose principal has the role.
@@ -81,6 +81,12 @@ fn admit_as(
 pub(super) fn refuse_role(state: &ServerState, principal: &Principal, missing: MissingRole) -> Refusal {
     let refusal = Refusal::MissingRole(missing);
     observe::record_refusal(refusal.reason());
+    tracing::info!(
+        reason = refusal.reason(),
+        principal = principal.name,
+        role = missing.0.name(),
+        "a request was refused"
+    );
     let event = || Event::RoleRefused { principal: principal.name.clone(), role: missing.0.name(), count: 1 };
     state.directory.audit().record(event);
     refusal
@@ -91,6 +97,7 @@ pub(super) fn record_refusal<T>(state: &ServerState, admitted: Result<T, Refusal
     admitted.inspect_err(|refusal| {
         let reason = refusal.reason();
         observe::record_refusal(reason);
+        tracing::info!(reason, "a request was refused");
         state.directory.audit().record_unauthenticated(|| Event::Refused { reason, count: 1 });
     })
 }
@@ -121,8 +128,11 @@ async fn scomp(State(state): State<Arc<ServerState>>, request: Request<Body>) ->
             budget,
         };
         let span = tracing::info_span!("connection", number = state.connections.next_number());
+        let name = config.principal.name.clone();
         let drive = async move {
+            tracing::info!(principal = name, "connected");
             connection::drive(socket, config).await;
+            tracing::info!(principal = name, "disconnected");
             drop(placed);
         };
         state.tasks.spawn_local(drive.instrument(span));

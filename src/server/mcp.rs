@@ -68,7 +68,7 @@ impl Server {
     /// Serves one MCP client over stdin and stdout, with the rights of this machine. Returns when the input ends.
     pub async fn serve_mcp_stdio(&self) -> io::Result<()> {
         let bytes_max = self.state.directory.limits().message_bytes_max;
-        serve_stdio(self.mcp_gateway(), self.state.gate.local(), bytes_max, self.state.stop.clone()).await
+        serve_stdio(self.mcp_gateway(), self.state.gate().local(), bytes_max, self.state.stop.clone()).await
     }
 
     fn mcp_gateway(&self) -> Arc<Gateway> {

@@ -1,5 +1,7 @@
 //! The page `/metrics`: the counters of the process, and gauges of this server.
 
+mod process;
+
 use std::fmt::Write as _;
 
 use super::{ServerState, ServiceState};
@@ -55,10 +57,18 @@ pub(crate) fn page(state: &ServerState) -> String {
     let running = services.iter().filter(|service| service.state == ServiceState::Running).count();
     gauge(&mut text, "scomp_services", "Service scripts", services.len());
     gauge(&mut text, "scomp_services_running", "Service scripts that have started and run", running);
-    if let Some(bytes) = resident_bytes() {
-        gauge(&mut text, "scomp_memory_bytes", "Memory of the process in RAM", bytes);
-    }
+    write_build(&mut text);
+    process::write(&mut text);
     text
+}
+
+/// Always 1; the labels say which program this is.
+fn write_build(text: &mut String) {
+    let name = "scomp_build_info";
+    let (version, commit) =
+        (env!("CARGO_PKG_VERSION"), env!("SCOMP_COMMIT_SUFFIX").trim().trim_matches(['(', ')']));
+    let labels = format!("version=\"{version}\",commit=\"{commit}\"");
+    let _ = write!(text, "# HELP {name} The program\n# TYPE {name} gauge\n{name}{{{labels}}} 1\n\n");
 }
 
 fn gauge(text: &mut String, name: &str, help: &str, value: usize) {
@@ -69,15 +79,7 @@ fn counter(text: &mut String, name: &str, help: &str, value: usize) {
     metric(text, "counter", name, help, value);
 }
 
-fn metric(text: &mut String, kind: &str, name: &str, help: &str, value: usize) {
+fn metric(text: &mut String, kind: &str, name: &str, help: &str, value: impl std::fmt::Display) {
     // Writing into a string cannot fail.
     let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n\n");
-}
-
-/// As reported by the kernel; `None` where it has no such file.
-fn resident_bytes() -> Option<usize> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kibibytes: usize = line.trim().trim_end_matches("kB").trim().parse().ok()?;
-    Some(kibibytes << 10)
 }

@@ -16,6 +16,7 @@ mod mcp;
 mod metrics;
 mod mounts;
 mod nested;
+mod reload;
 mod services;
 pub mod settings;
 pub(crate) mod shards;
@@ -29,6 +30,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::RwLock;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -40,6 +42,7 @@ pub use crate::sessions::Listed;
 pub use crate::transport::Timeouts;
 pub use builder::ServerBuilder;
 pub use gate::{Gate, GateError};
+pub use reload::ReloadError;
 pub use services::{Service, ServiceState, Services};
 pub use shards::SHARDS_MAX;
 pub use start::{StartError, check_policies};
@@ -69,8 +72,8 @@ pub(crate) struct ServerState {
     pub(crate) connections: Connections,
     pub(crate) budget: Arc<ServerBudget>,
     pub(crate) bodies: Semaphore,
-    pub(crate) tls: Option<Tls>,
-    pub(crate) gate: Gate,
+    pub(crate) tls: RwLock<Option<Tls>>,
+    pub(crate) gate: RwLock<Arc<Gate>>,
     pub(crate) timeouts: Timeouts,
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
@@ -78,6 +81,13 @@ pub(crate) struct ServerState {
     pub(crate) additions: Additions,
     #[cfg(feature = "mcp")]
     pub(crate) mcp: settings::McpSettings,
+}
+
+impl ServerState {
+    /// Who may connect, as of now.
+    pub(crate) fn gate(&self) -> Arc<Gate> {
+        Arc::clone(&self.gate.read())
+    }
 }
 
 /// A server. Cheap to clone.
@@ -163,13 +173,13 @@ impl Server {
 
     /// Serves a connection over any transport. Returns when it is over.
     pub async fn serve_transport<T: Transport>(&self, transport: T) -> io::Result<()> {
-        self.serve_one(transport, self.state.gate.local(), false).await
+        self.serve_one(transport, self.state.gate().local(), false).await
     }
 
     /// Serves one session over stdin and stdout. After the end of input the requests so far are still answered.
     pub async fn serve_stdio(&self) -> io::Result<()> {
         let line_bytes_max = self.state.directory.limits().message_bytes_max;
-        self.serve_one(transport::stdio(line_bytes_max), self.state.gate.local(), true).await
+        self.serve_one(transport::stdio(line_bytes_max), self.state.gate().local(), true).await
     }
 
     async fn serve_one<T: Transport>(
@@ -211,7 +221,7 @@ impl Server {
 
     /// Opens an in-process connection.
     pub fn connect(&self) -> PairEnd {
-        self.connect_as(self.state.gate.local())
+        self.connect_as(self.state.gate().local())
     }
 
     fn connect_as(&self, principal: Arc<Principal>) -> PairEnd {

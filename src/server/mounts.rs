@@ -24,7 +24,7 @@ use super::{PAIR_FRAMES_MAX, Server, ServerState, http, upgrade};
 use crate::binding::Policy;
 use crate::budget::ConnectionBudget;
 use crate::observe;
-use crate::package::loader::CommandPackage;
+use crate::package::loader::reload::{self, LivePackage};
 use crate::peering::{
     Background, Endpoint, Host, IncomingConnection, Mount, MountGate, MountKind, Requester,
 };
@@ -46,8 +46,8 @@ pub(crate) struct Additions {
     pub(crate) mounts: Vec<Mount>,
     /// Taken when the server is started.
     pub(crate) background: Mutex<Vec<Background>>,
-    /// The executables behind bindings; they end with the server.
-    pub(crate) commands: Vec<Arc<CommandPackage>>,
+    /// The packages of the folder, with the executables behind bindings, which end with the server.
+    pub(crate) live: tokio::sync::Mutex<Vec<LivePackage>>,
     /// The policies in their configurations, with their places.
     pub(crate) policies: Vec<(String, Policy)>,
 }
@@ -55,7 +55,8 @@ pub(crate) struct Additions {
 impl Additions {
     /// Ends the executables; returns when they are gone.
     pub(crate) async fn stop_commands(&self) {
-        join_all(self.commands.iter().map(|command| command.stop())).await;
+        let commands = reload::commands(&self.live.lock().await);
+        join_all(commands.iter().map(|command| command.stop())).await;
     }
 }
 
@@ -73,7 +74,7 @@ impl Server {
         let mut listens: Vec<(String, bool)> = Vec::new();
         for mount in &self.state.additions.mounts {
             let Some(listen) = &mount.listen else { continue };
-            let is_open = mount.gate == MountGate::Server && self.state.gate.is_open();
+            let is_open = mount.gate == MountGate::Server && self.state.gate().is_open();
             match listens.iter_mut().find(|(known, _)| known == listen) {
                 Some((_, any_open)) => *any_open |= is_open,
                 None => listens.push((listen.clone(), is_open)),
@@ -92,7 +93,7 @@ impl Server {
         let connect = move |principal: Option<_>| match (Weak::upgrade(&state), Weak::upgrade(&shards)) {
             (Some(state), Some(shards)) => {
                 // A package acts for its peers, so its own connections have no role either.
-                let principal = principal.unwrap_or_else(|| state.gate.unauthenticated());
+                let principal = principal.unwrap_or_else(|| state.gate().unauthenticated());
                 Self { state, shards }.connect_as(principal)
             }
             // The other end is dropped immediately, so that the client sees that the server is gone.
@@ -158,7 +159,7 @@ fn admit(state: &ServerState, rule: EntryRule, uri: &Uri, headers: &HeaderMap) -
     let principal = match rule.gate {
         MountGate::Server => http::admit(state, uri, headers)?,
         MountGate::Own => {
-            http::record_refusal(state, state.gate.admit_unauthenticated(uri, headers, rule.is_local))?
+            http::record_refusal(state, state.gate().admit_unauthenticated(uri, headers, rule.is_local))?
         }
     };
     Ok(Requester { principal, audit: state.directory.audit().clone() })

@@ -3,10 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod comparison;
 mod configuration;
 mod declarations;
 mod links;
 mod markdown;
+mod monitoring;
 mod rust;
 
 use std::path::Path;

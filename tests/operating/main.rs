@@ -15,4 +15,5 @@ mod processes;
 #[allow(dead_code, reason = "other tests of the program use the rest")]
 #[path = "../cli/program.rs"]
 mod program;
+mod service;
 mod settings;

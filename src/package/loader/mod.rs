@@ -13,6 +13,7 @@ mod mcp_file;
 mod open;
 mod problems;
 pub(crate) mod process;
+pub(crate) mod reload;
 pub(crate) mod stderr;
 
 use std::collections::HashMap;
@@ -29,6 +30,8 @@ pub use command::{CommandError, CommandPackage};
 use file::PackageFile;
 use open::LoadedPackage;
 use problems::Problems;
+use reload::LivePackage;
+pub use reload::Reloaded;
 
 /// How long a package may take to open.
 /// Longer than the handshake of an executable; a database or another server that takes more holds up every client.
@@ -61,6 +64,8 @@ pub struct Loaded {
     pub background: Vec<Background>,
     /// The policies in their configurations, each with its file and JSON Pointer.
     pub policies: Vec<(String, Policy)>,
+    /// What is compared when the files are read anew.
+    pub(crate) live: Vec<LivePackage>,
 }
 
 /// One package, for an operator.
@@ -186,6 +191,7 @@ async fn open_in_time(
 impl Loaded {
     /// Registers a package that is open.
     fn add(&mut self, package: LoadedPackage, problems: &mut Problems) {
+        self.live.push(LivePackage::new(&package));
         let LoadedPackage { info, source, bindings, instance, publisher, command } = package;
         let place = |pointer| format!("{}: /config{pointer}/", problems.origin());
         self.policies.extend(instance.policies.into_iter().map(|(pointer, policy)| (place(pointer), policy)));
