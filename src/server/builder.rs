@@ -47,6 +47,8 @@ pub struct ServerBuilder {
     additions: Additions,
     #[cfg(feature = "mcp")]
     mcp: super::settings::McpSettings,
+    #[cfg(feature = "mcp")]
+    mcp_extension: Option<Arc<dyn super::McpExtension>>,
 }
 
 impl Server {
@@ -67,6 +69,8 @@ impl Server {
             additions: Additions::default(),
             #[cfg(feature = "mcp")]
             mcp: super::settings::McpSettings::default(),
+            #[cfg(feature = "mcp")]
+            mcp_extension: None,
             timeouts: Timeouts {
                 handshake: Some(Duration::from_secs(30)),
                 ping_after: Some(Duration::from_secs(30)),
@@ -188,6 +192,14 @@ impl ServerBuilder {
         self
     }
 
+    /// Tools, resources and prompts beside those of code mode.
+    #[cfg(feature = "mcp")]
+    #[must_use]
+    pub fn mcp_extension(mut self, extension: impl super::McpExtension) -> Self {
+        self.mcp_extension = Some(Arc::new(extension));
+        self
+    }
+
     /// Starts the shards.
     pub fn build(mut self) -> Result<Server, StartError> {
         let functions = std::mem::take(&mut self.functions);
@@ -202,6 +214,8 @@ impl ServerBuilder {
         #[cfg(feature = "mcp")]
         self.mcp.check()?;
         start::refuse_unknown_names(&self.gate, &self.additions.policies, &self.handlers.catalog())?;
+        #[cfg(feature = "mcp")]
+        let mcp_oauth = start::load_oauth(&self.mcp, &self.handlers.catalog())?;
         let stuck_after = self.limits.cpu_max() + STUCK_GRACE;
         let limits = Arc::new(self.limits);
         let directory = Directory::new(self.handlers, limits, self.sessions, &self.name, self.audit);
@@ -228,6 +242,10 @@ impl ServerBuilder {
             additions: self.additions,
             #[cfg(feature = "mcp")]
             mcp: self.mcp,
+            #[cfg(feature = "mcp")]
+            mcp_extension: self.mcp_extension,
+            #[cfg(feature = "mcp")]
+            mcp_oauth,
         });
         Ok(Server { state, shards })
     }
