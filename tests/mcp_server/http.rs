@@ -14,21 +14,21 @@ const ORDERS: &str = include_str!("../../bindings/orders/declaration.json");
 
 /// A server with the example shop, for `ann` and `bob`.
 pub(crate) struct Endpoint {
-    running: Running,
+    pub(crate) running: Running,
     _folder: Folder,
 }
 
 /// An answer over HTTP.
 #[derive(Debug)]
-struct Answer {
-    status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     head: String,
     body: String,
 }
 
 impl Answer {
     /// The message in it, alone or as the last event of a stream.
-    fn message(&self) -> Value {
+    pub(crate) fn message(&self) -> Value {
         let last = self.body.lines().rev().find_map(|line| {
             let text = line.trim().strip_prefix("data:").unwrap_or(line).trim();
             text.starts_with('{').then(|| serde_json::from_str(text).ok()).flatten()
@@ -36,14 +36,14 @@ impl Answer {
         last.unwrap_or_else(|| panic!("no message in {self:?}"))
     }
 
-    fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let lines = self.head.lines().filter_map(|line| line.split_once(": "));
         lines.into_iter().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 }
 
 impl Endpoint {
-    async fn start(settings: McpSettings, principals: &[&str]) -> Self {
+    pub(crate) async fn start(settings: McpSettings, principals: &[&str]) -> Self {
         let tokens = principals.iter().map(|name| TokenSettings::of_token(*name, &token_of(name)));
         let auth = AuthSettings { tokens: tokens.collect(), ..AuthSettings::default() };
         let gate = Gate::new(&auth, OriginSettings::default(), &Quotas::default()).unwrap();
@@ -56,9 +56,19 @@ impl Endpoint {
         self.running.url.trim_start_matches("ws://").trim_end_matches('/')
     }
 
-    async fn send(&self, method: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    pub(crate) async fn send(&self, method: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+        self.send_to("/mcp", method, headers, body).await
+    }
+
+    pub(crate) async fn send_to(
+        &self,
+        path: &str,
+        method: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Answer {
         let mut stream = TcpStream::connect(self.address()).await.unwrap();
-        let mut request = format!("{method} /mcp HTTP/1.1\r\nConnection: close\r\n");
+        let mut request = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
         if !headers.iter().any(|(name, _)| *name == "Host") {
             request.push_str(&format!("Host: {}\r\n", self.address()));
         }
@@ -76,23 +86,34 @@ impl Endpoint {
         Answer { status, head: head.to_owned(), body: body.to_owned() }
     }
 
-    /// A request of revision 2026-07-28.
-    async fn call(&self, principal: &str, tool: &str, arguments: Value) -> Value {
-        let meta = json!({
+    /// A request of revision 2026-07-28, of a client with these capabilities.
+    pub(crate) async fn request(
+        &self,
+        token: &str,
+        method: &str,
+        mut params: Value,
+        capabilities: Value,
+    ) -> Answer {
+        params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientCapabilities": capabilities,
         });
-        let params = json!({"name": tool, "arguments": arguments, "_meta": meta});
-        let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-        let token = format!("Bearer {}", token_of(principal));
+        let name = params["name"].as_str().or(params["taskId"].as_str()).unwrap_or_default().to_owned();
+        let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let token = format!("Bearer {token}");
         let headers = [
             ("Authorization", token.as_str()),
             ("MCP-Protocol-Version", "2026-07-28"),
-            ("Mcp-Method", "tools/call"),
-            ("Mcp-Name", tool),
+            ("Mcp-Method", method),
+            ("Mcp-Name", name.as_str()),
         ];
-        let answer = self.send("POST", &headers, &request.to_string()).await;
+        self.send("POST", &headers, &request.to_string()).await
+    }
+
+    async fn call(&self, principal: &str, tool: &str, arguments: Value) -> Value {
+        let params = json!({"name": tool, "arguments": arguments});
+        let answer = self.request(&token_of(principal), "tools/call", params, json!({})).await;
         let result = answer.message()["result"].clone();
         assert!(result.is_object(), "{answer:?}");
         result
@@ -198,8 +219,14 @@ async fn sessions_and_waits_are_limited_per_principal() {
     assert!(refused["isError"] == true && text_of(&refused).starts_with("TooManySessions"), "{refused}");
     assert_eq!(endpoint.run("bob", json!({"code": "1"})).await["structuredContent"]["value"], 1);
     // Of two that wait, the second is refused; the first ends with the execution.
-    let wait = |cancel: bool| endpoint.call("ann", "wait", json!({"execution": execution, "cancel": cancel}));
-    let (first, second) = tokio::join!(biased; wait(false), async {
+    let wait = async || loop {
+        // It may find the place taken by one of the other calls, which return immediately.
+        let waited = endpoint.call("ann", "wait", json!({"execution": execution})).await;
+        if !text_of(&waited).starts_with("TooManyWaits") {
+            return waited;
+        }
+    };
+    let (first, second) = tokio::join!(biased; wait(), async {
         loop {
             let second = endpoint.call("ann", "wait", json!({"execution": execution, "waitMs": 0})).await;
             if text_of(&second).starts_with("TooManyWaits") {

@@ -13,3 +13,5 @@ mod clients;
 mod conformance;
 mod fixtures;
 mod http;
+mod oauth;
+mod tasks;
