@@ -111,6 +111,9 @@ pub use binding::macro_support as __private;
 pub use binding::values;
 #[cfg(feature = "server")]
 pub use package::{serve_stdio, serve_stdio_with};
+/// The MCP library, in the version whose types [`server::McpExtension`] uses.
+#[cfg(feature = "mcp")]
+pub use rmcp;
 /// The crate that derives schemas, in the version whose traits are used here.
 #[cfg(feature = "server")]
 pub use schemars;

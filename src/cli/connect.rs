@@ -43,7 +43,7 @@ pub(super) fn build_server(settings: &Settings, loaded: Loaded) -> Result<Server
         builder = builder.tls(Tls::load(tls).map_err(|error| wrong(&error))?);
     }
     builder.build().map_err(|error| match error {
-        StartError::Policies(_) | StartError::Settings(_) => wrong(&error),
+        StartError::Policies(_) | StartError::Settings(_) | StartError::Oauth(_) => wrong(&error),
         StartError::Bindings(_) | StartError::State(_) | StartError::Isolation(_) | StartError::Io(_) => {
             Failure::Run(error.to_string())
         }

@@ -51,6 +51,8 @@ pub struct ServerBuilder {
     additions: Additions,
     #[cfg(feature = "mcp")]
     mcp: super::settings::McpSettings,
+    #[cfg(feature = "mcp")]
+    mcp_extension: Option<Arc<dyn super::McpExtension>>,
 }
 
 impl Server {
@@ -73,6 +75,8 @@ impl Server {
             additions: Additions::default(),
             #[cfg(feature = "mcp")]
             mcp: super::settings::McpSettings::default(),
+            #[cfg(feature = "mcp")]
+            mcp_extension: None,
             timeouts: Timeouts {
                 handshake: Some(Duration::from_secs(30)),
                 ping_after: Some(Duration::from_secs(30)),
@@ -209,6 +213,14 @@ impl ServerBuilder {
         self
     }
 
+    /// Tools, resources and prompts beside those of code mode.
+    #[cfg(feature = "mcp")]
+    #[must_use]
+    pub fn mcp_extension(mut self, extension: impl super::McpExtension) -> Self {
+        self.mcp_extension = Some(Arc::new(extension));
+        self
+    }
+
     /// Starts the shards.
     pub fn build(mut self) -> Result<Server, StartError> {
         let functions = std::mem::take(&mut self.functions);
@@ -225,6 +237,8 @@ impl ServerBuilder {
         self.state.check()?;
         self.isolation.workers.check()?;
         start::refuse_unknown_names(&self.gate, &self.additions.policies, &self.handlers.catalog())?;
+        #[cfg(feature = "mcp")]
+        let mcp_oauth = start::load_oauth(&self.mcp, &self.handlers.catalog())?;
         let stuck_after = self.limits.cpu_max() + STUCK_GRACE;
         let limits = Arc::new(self.limits);
         let store = start::open_store(&self.state, self.sessions.ttl_ms)?;
@@ -253,6 +267,10 @@ impl ServerBuilder {
             additions: self.additions,
             #[cfg(feature = "mcp")]
             mcp: self.mcp,
+            #[cfg(feature = "mcp")]
+            mcp_extension: self.mcp_extension,
+            #[cfg(feature = "mcp")]
+            mcp_oauth,
         });
         Ok(Server { state, shards })
     }

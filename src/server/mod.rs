@@ -36,6 +36,8 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+#[cfg(feature = "mcp")]
+pub use crate::mcp::server::{ExtensionFuture, McpExtension};
 pub use crate::session::boundary::SessionInfo;
 pub use crate::sessions::IsolationError;
 pub use crate::sessions::Listed;
@@ -81,6 +83,10 @@ pub(crate) struct ServerState {
     pub(crate) additions: Additions,
     #[cfg(feature = "mcp")]
     pub(crate) mcp: settings::McpSettings,
+    #[cfg(feature = "mcp")]
+    pub(crate) mcp_extension: Option<Arc<dyn McpExtension>>,
+    #[cfg(feature = "mcp")]
+    pub(crate) mcp_oauth: Option<crate::mcp::server::Oauth>,
 }
 
 impl ServerState {

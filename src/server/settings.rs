@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::binding::{Policy, Roles};
 use crate::limits::{SettingCheck, SettingsError, machine};
 #[cfg(feature = "mcp")]
-pub use crate::mcp::server::McpSettings;
+pub use crate::mcp::server::{McpSettings, OauthSettings};
 use crate::observe::audit::Audit;
 use crate::quota::Quotas;
 pub use crate::sessions::{Isolation, IsolationSettings, SessionSettings, Strictness, WorkerSettings};

@@ -31,6 +31,9 @@ pub enum StartError {
     /// Sessions cannot be walled off as the settings want it.
     #[error(transparent)]
     Isolation(#[from] IsolationError),
+    /// The keys of an authorization server cannot be used.
+    #[error("{0}")]
+    Oauth(String),
     /// An error of the operating system.
     #[error("cannot start: {0}")]
     Io(#[from] io::Error),
@@ -72,10 +75,25 @@ pub(super) fn refuse_unknown_names(
     of_packages: &[(String, Policy)],
     catalog: &Catalog,
 ) -> Result<(), StartError> {
-    let unknown = check_policies(gate, of_packages, catalog);
+    refuse_errors(check_policies(gate, of_packages, catalog))
+}
+
+fn refuse_errors(unknown: Vec<UnknownName>) -> Result<(), StartError> {
     let (errors, warnings): (Vec<_>, Vec<_>) = unknown.into_iter().partition(|unknown| unknown.is_error);
     for warning in warnings {
         tracing::warn!("{warning}");
     }
     if errors.is_empty() { Ok(()) } else { Err(StartError::Policies(errors)) }
+}
+
+/// Reads the keys of the authorization server, if one is configured, and checks the policy of its principals.
+#[cfg(feature = "mcp")]
+pub(super) fn load_oauth(
+    settings: &super::settings::McpSettings,
+    catalog: &Catalog,
+) -> Result<Option<crate::mcp::server::Oauth>, StartError> {
+    let Some(settings) = settings.oauth.clone() else { return Ok(None) };
+    let oauth = crate::mcp::server::Oauth::load(settings).map_err(StartError::Oauth)?;
+    refuse_errors(PolicyNames::of(catalog).check("mcp.oauth.policy.", oauth.policy()))?;
+    Ok(Some(oauth))
 }

@@ -128,6 +128,48 @@ const scenarios = {
     await client.close();
   },
 
+  // Calls that a person has to allow: through the client, and on the page of the server.
+  async approval() {
+    const asking = await connect({ elicitation: {} });
+    const asked = [];
+    let allow = true;
+    asking.setRequestHandler('elicitation/create', (request) => {
+      asked.push(request.params.message);
+      return allow ? { action: 'accept', content: { allow } } : { action: 'decline' };
+    });
+    const code = "(await getOrder({ id: 'o_001' })).total";
+    assert.equal((await run(asking, { code })).value, 142.5);
+    assert.match(asked[0], /getOrder \(read\) with \{"id":"o_001"\}/);
+    allow = false;
+    const denied = await call(asking, 'execute', { code });
+    assert.match(denied.content[0].text, /PermissionDenied[^]*the user declined/);
+    assert.equal(asked.length, 2);
+    await asking.close();
+
+    const silent = await connect();
+    if (!process.env.MCP_URL) {
+      const refused = await call(silent, 'execute', { code });
+      assert.match(refused.content[0].text, /cannot ask its user/);
+      return silent.close();
+    }
+    const waiting = await run(silent, { code });
+    assert.deepEqual([waiting.status, waiting.approvals[0].binding], ['approval_required', 'getOrder']);
+    const still = (await call(silent, 'wait', { execution: waiting.execution, waitMs: 1 })).structuredContent;
+    assert.equal(still.status, 'approval_required');
+    assert.match(await (await fetch(waiting.url)).text(), /Calls that wait for approval/);
+    const headers = { Authorization: `Bearer ${process.env.MCP_TOKEN}`, 'Content-Type': 'application/json' };
+    const listed = await (await fetch(`${waiting.url}/list`, { headers })).json();
+    assert.deepEqual(listed.approvals.map(({ call }) => call.id), [waiting.approvals[0].id]);
+    const decision = { method: 'POST', body: JSON.stringify({ allow: true }) };
+    const page = `${waiting.url}/${waiting.approvals[0].id}`;
+    assert.equal((await fetch(page, { ...decision, headers: { 'Content-Type': 'application/json' } })).status, 401);
+    assert.equal((await fetch(page, { ...decision, headers })).status, 204);
+    assert.equal((await fetch(page, { ...decision, headers })).status, 404);
+    const allowed = (await call(silent, 'wait', { execution: waiting.execution })).structuredContent;
+    assert.deepEqual([allowed.status, allowed.value], ['completed', 142.5]);
+    await silent.close();
+  },
+
   // A value that is too large for a result.
   async artifact() {
     const client = await connect();

@@ -12,6 +12,7 @@ import anyio
 import httpx2
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
+from mcp_types import ElicitResult
 
 SCENARIO, ERA = sys.argv[1:3]
 LONG_MS = int(os.environ.get("MCP_LONG_MS", "1500"))
@@ -95,9 +96,26 @@ async def cancel() -> None:
         assert (after["status"], after["value"]) == ("completed", 2), after
 
 
+async def approval() -> None:
+    """Calls that a person has to allow."""
+    asked, allow = [], True
+
+    async def on_elicitation(_context, params) -> ElicitResult:
+        asked.append(params.message)
+        return ElicitResult(action="accept", content={"allow": allow})
+
+    code = "(await getOrder({ id: 'o_001' })).total"
+    async with connect(elicitation_callback=on_elicitation) as client:
+        assert (await run(client, code=code))["value"] == 142.5
+        assert 'getOrder (read) with {"id":"o_001"}' in asked[0], asked
+        allow = False
+        denied = await client.call_tool("execute", {"code": code})
+        assert denied.is_error and "PermissionDenied" in denied.content[0].text, denied
+
+
 async def main() -> None:
     with anyio.fail_after(LONG_MS / 1000 + 100):
-        await {"session": session, "wait": wait, "cancel": cancel}[SCENARIO]()
+        await {"session": session, "wait": wait, "cancel": cancel, "approval": approval}[SCENARIO]()
     print("ok")
 
 

@@ -1,8 +1,9 @@
 //! The official TypeScript and Python clients against the program, over stdio and HTTP, in both revisions.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use scomp::server::settings::TokenSettings;
 use serde_json::json;
 
 use crate::program::{Program, Running};
@@ -69,11 +70,18 @@ impl Shop {
     }
 
     /// Serves on a port that the system chooses; the address of the endpoint.
-    fn listen(&self) -> (Running, String) {
-        let program = Program::new(["--listen", "127.0.0.1:0", "--bindings", self.bindings()]);
-        let program = [("SCOMP_TOKEN", TOKEN), (WALL_MS, "10min"), ("SCOMP_LOG", "warn")]
-            .into_iter()
-            .fold(program, Program::variable);
+    fn listen(&self, config: Option<&Path>) -> (Running, String) {
+        let mut arguments = vec!["--listen", "127.0.0.1:0", "--bindings", self.bindings()];
+        let token = match config {
+            Some(config) => {
+                arguments.extend(["--config", config.to_str().unwrap()]);
+                ("SCOMP_SHARDS", "1")
+            }
+            None => ("SCOMP_TOKEN", TOKEN),
+        };
+        let program = Program::new(arguments);
+        let program =
+            [token, (WALL_MS, "10min"), ("SCOMP_LOG", "warn")].into_iter().fold(program, Program::variable);
         let mut running = program.start();
         let line = running.line();
         let address = line.strip_prefix("listening on ").unwrap().to_owned();
@@ -81,10 +89,23 @@ impl Shop {
     }
 }
 
+/// Settings under which the example shop asks before it is read.
+fn settings_with_approval() -> Folder {
+    let token = TokenSettings::of_token("ann", TOKEN).sha256;
+    let settings = format!(
+        "[limits]\nwall_ms_max = '10min'\n[[auth.tokens]]\nprincipal = 'ann'\nsha256 = '{token}'\n\
+         policy = {{ approve = ['getOrder'] }}\n"
+    );
+    Folder::with(&[("settings.toml", &settings)])
+}
+
 fn over_http(language: &str, era: &str, scenarios: &[&str]) {
     let shop = Shop::new();
-    let (_running, url) = shop.listen();
+    let settings = settings_with_approval();
     for scenario in scenarios {
+        let is_approval = *scenario == "approval";
+        let config = is_approval.then(|| settings.path().join("settings.toml"));
+        let (_running, url) = shop.listen(config.as_deref());
         expect_ok(client(language, scenario, era).env("MCP_URL", &url).env("MCP_TOKEN", TOKEN));
     }
 }
@@ -102,12 +123,12 @@ fn over_stdio(language: &str, era: &str, scenarios: &[&str]) {
 
 #[test]
 fn typescript_client_over_http() {
-    over_http("typescript", "auto", &["session", "wait", "cancel", "artifact"]);
+    over_http("typescript", "auto", &["session", "wait", "cancel", "artifact", "approval"]);
 }
 
 #[test]
 fn typescript_client_over_http_with_a_handshake() {
-    over_http("typescript", "legacy", &["session", "wait", "cancel", "artifact"]);
+    over_http("typescript", "legacy", &["session", "wait", "cancel", "artifact", "approval"]);
 }
 
 #[test]
@@ -118,12 +139,12 @@ fn typescript_client_over_stdio() {
 
 #[test]
 fn python_client_over_http() {
-    over_http("python", "auto", &["session", "wait", "cancel"]);
+    over_http("python", "auto", &["session", "wait", "cancel", "approval"]);
 }
 
 #[test]
 fn python_client_over_http_with_a_handshake() {
-    over_http("python", "legacy", &["session", "cancel"]);
+    over_http("python", "legacy", &["session", "cancel", "approval"]);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The MCP server: the program under the official clients. Needs `node` and `python3` in PATH, and what
-//! `tests/mcp_server/install` installs.
+//! The MCP server: the program under the official clients and the conformance suite, and the HTTP endpoint request by
+//! request. Needs `node` and `python3` in PATH, and what `tests/mcp_server/install` installs.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[path = "../support/mod.rs"]
@@ -10,3 +10,8 @@ mod support;
 mod program;
 
 mod clients;
+mod conformance;
+mod fixtures;
+mod http;
+mod oauth;
+mod tasks;

@@ -27,6 +27,8 @@ pub(super) enum ToolError {
     TooManyWaits(usize),
     #[error("key {0:?} was used for other code or for another session. Use a new key for new code.")]
     KeyReused(String),
+    #[error("requestState is invalid or has expired: call the tool again without it.")]
+    RequestState,
     #[error("this server cannot fork sessions.")]
     ForkUnsupported,
     /// The server refused, or the session was lost.
@@ -35,6 +37,11 @@ pub(super) enum ToolError {
 }
 
 impl ToolError {
+    /// A fault of the server itself.
+    pub(super) fn internal(error: &impl std::fmt::Display) -> Self {
+        Self::Refused { kind: "InternalError".to_owned(), message: error.to_string() }
+    }
+
     /// Its stable name.
     pub(super) fn kind(&self) -> &str {
         match self {
@@ -46,6 +53,7 @@ impl ToolError {
             Self::TooManyExecutions(_) => "TooManyExecutions",
             Self::TooManyWaits(_) => "TooManyWaits",
             Self::KeyReused(_) => "KeyReused",
+            Self::RequestState => "RequestState",
             Self::ForkUnsupported => "ForkUnsupported",
             Self::Refused { kind, .. } => kind,
         }

@@ -1,11 +1,15 @@
 //! One execution: code that was sent to a session, and its outcome once there is one.
 
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
 
+use super::approvals::ApprovalRequest;
 use super::session::Session;
 use super::tables::ExecutionState;
 use crate::client::{ClientError, EvalOutput, Pending};
@@ -21,7 +25,15 @@ const PREVIEW_BYTES_MAX: usize = 1 << 10;
 pub(super) struct Execution {
     pub(super) handle: String,
     pub(super) session: Arc<Session>,
+    /// When it was started, as a task says it.
+    pub(super) created_at: String,
     eval: OnceLock<u64>,
+    /// Whether it was asked to end.
+    is_cancelled: AtomicBool,
+    /// Its calls that wait for a person and were returned to the client.
+    shown: Mutex<HashSet<String>>,
+    /// Its result as a task, once that was asked for.
+    task_result: OnceLock<Value>,
     outcome_tx: watch::Sender<Option<Arc<Outcome>>>,
 }
 
@@ -66,7 +78,16 @@ impl ExecutionState for Execution {
 
 impl Execution {
     pub(super) fn new(handle: String, session: Arc<Session>) -> Self {
-        Self { handle, session, eval: OnceLock::new(), outcome_tx: watch::Sender::new(None) }
+        Self {
+            handle,
+            session,
+            created_at: rmcp::task_manager::current_timestamp(),
+            eval: OnceLock::new(),
+            is_cancelled: AtomicBool::new(false),
+            shown: Mutex::default(),
+            task_result: OnceLock::new(),
+            outcome_tx: watch::Sender::new(None),
+        }
     }
 
     /// The id of its eval; 0 before it was sent, which no eval has.
@@ -79,8 +100,43 @@ impl Execution {
         self.outcome_tx.subscribe()
     }
 
+    /// Whether it has ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.outcome_tx.borrow().is_some()
+    }
+
+    /// Whether it ended because it was asked to.
+    pub(super) fn is_cancelled(&self) -> bool {
+        let kind = |outcome: &Arc<Outcome>| outcome.result.as_ref().err().map(|failure| failure.kind.clone());
+        let ended_so =
+            self.outcome_tx.borrow().as_ref().and_then(kind).is_some_and(|kind| kind == "Cancelled");
+        ended_so && self.is_cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Its calls that wait for a person.
+    pub(super) fn approvals(&self) -> Vec<ApprovalRequest> {
+        self.session.approvals.pending_of(self.eval())
+    }
+
+    /// Those that the client does not know of yet.
+    pub(super) fn has_new_approvals(&self) -> bool {
+        let shown = self.shown.lock();
+        self.approvals().iter().any(|request| !shown.contains(&request.id))
+    }
+
+    /// The client knows of these from now on.
+    pub(super) fn mark_shown(&self, requests: &[ApprovalRequest]) {
+        self.shown.lock().extend(requests.iter().map(|request| request.id.clone()));
+    }
+
+    /// Its result as a task; made once, so that it stays the same.
+    pub(super) fn task_result(&self, make: impl FnOnce() -> Value) -> &Value {
+        self.task_result.get_or_init(make)
+    }
+
     /// Asks the session to end it.
     pub(super) async fn cancel(&self) {
+        self.is_cancelled.store(true, Ordering::Relaxed);
         // A failure shows in the outcome.
         let _ = self.session.client.cancel(Some(self.eval())).await;
     }

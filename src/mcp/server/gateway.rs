@@ -5,22 +5,25 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use rmcp::model::{CallToolResponse, RequestStateCodec};
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::approvals::Decision;
 use super::arguments::{ExecuteInput, SessionInput, SessionOp, WaitInput};
 use super::caller::Caller;
 use super::error::ToolError;
 use super::execution::Execution;
-use super::output::Report;
+use super::extension::{McpExtension, NoExtension};
 use super::session::Session;
 use super::settings::McpSettings;
 use super::tables::Tables;
-use crate::binding::Principal;
+use crate::binding::{Principal, Role};
 use crate::catalog::Catalog;
 use crate::client::EvalParams;
 use crate::peering::Host;
@@ -34,6 +37,15 @@ const EXPIRE_EVERY: Duration = Duration::from_secs(10);
 /// Principals that are remembered. Each has a few tables while it has sessions, so this bounds their number only.
 const PRINCIPALS_MAX: usize = 10_000;
 
+/// Calls in the list of approvals: as many as a person reads.
+const APPROVALS_LISTED_MAX: usize = 200;
+
+/// When an execution becomes a task for a client that follows tasks and names no time: quick ones need none.
+const TASK_AFTER: Duration = Duration::from_secs(2);
+
+/// Length of the key that seals the state of requests.
+const KEY_BYTES: usize = 32;
+
 /// The name of the code in stack traces.
 const SCRIPT_NAME: &str = "script";
 
@@ -43,11 +55,15 @@ pub(crate) struct GatewayConfig {
     pub(crate) catalog: Box<dyn Fn() -> Option<Arc<Catalog>> + Send + Sync>,
     pub(crate) settings: McpSettings,
     pub(crate) message_bytes_max: usize,
+    pub(crate) extension: Option<Arc<dyn McpExtension>>,
 }
 
 /// The MCP side of a server.
 pub(crate) struct Gateway {
     pub(super) config: GatewayConfig,
+    pub(super) extension: Arc<dyn McpExtension>,
+    /// Seals the state of requests that require input, with a key of this process.
+    pub(super) request_states: RequestStateCodec,
     accounts: Mutex<HashMap<String, Arc<Account>>>,
 }
 
@@ -59,15 +75,19 @@ pub(super) struct Account {
 
 impl Gateway {
     /// A gateway that forgets what is unused. Must be called within a Tokio runtime.
-    pub(crate) fn start(config: GatewayConfig) -> Arc<Self> {
-        let gateway = Arc::new(Self { config, accounts: Mutex::default() });
+    pub(crate) fn start(config: GatewayConfig) -> io::Result<Arc<Self>> {
+        let mut key = vec![0; KEY_BYTES];
+        getrandom::fill(&mut key).map_err(io::Error::from)?;
+        let request_states = RequestStateCodec::try_new(key).map_err(io::Error::other)?;
+        let extension = config.extension.clone().unwrap_or_else(|| Arc::new(NoExtension));
+        let gateway = Arc::new(Self { config, extension, request_states, accounts: Mutex::default() });
         tokio::spawn(expire(Arc::downgrade(&gateway)));
-        gateway
+        Ok(gateway)
     }
 
     /// The account of a principal. Tokens of one name with different policies do not share sessions: a session may do
     /// what the policy allowed that it was opened with.
-    fn account(&self, principal: &Principal) -> Result<Arc<Account>, ToolError> {
+    pub(super) fn account(&self, principal: &Principal) -> Result<Arc<Account>, ToolError> {
         let policy = serde_json::to_string(&principal.policy).unwrap_or_default();
         let mut accounts = self.accounts.lock();
         let is_full = accounts.len() >= PRINCIPALS_MAX;
@@ -85,24 +105,40 @@ impl Gateway {
     }
 
     /// Runs code and waits for it.
-    pub(super) async fn execute(&self, caller: &Caller, input: ExecuteInput) -> Result<Report, ToolError> {
+    pub(super) async fn execute(
+        &self,
+        caller: &Caller,
+        input: ExecuteInput,
+    ) -> Result<CallToolResponse, ToolError> {
         let account = self.account(&caller.principal)?;
-        let wait = self.wait_time(input.wait_ms);
-        if let Some(key) = &input.key
-            && let Some(known) = account.keyed(key, request_hash(&input))?
-        {
-            return self.wait_for(&account, &known, wait, caller).await;
-        }
-        let session = match &input.session {
-            Some(handle) => account.session(handle)?,
-            None => self.open_session(&account, &caller.principal).await?,
+        let wait = match input.wait_ms {
+            None if caller.follows_tasks() => TASK_AFTER,
+            wait_ms => self.wait_time(wait_ms),
         };
-        let execution = self.start_execution(&account, &session, input).await?;
-        let report = self.wait_for(&account, &execution, wait, caller).await;
-        if caller.is_cancelled() {
+        let known = match &input.key {
+            Some(key) => account.keyed(key, request_hash(&input))?,
+            None => None,
+        };
+        let is_new = known.is_none();
+        let execution = match known {
+            Some(execution) => execution,
+            None => {
+                let session = match &input.session {
+                    Some(handle) => account.session(handle)?,
+                    None => self.open_session(&account, &caller.principal).await?,
+                };
+                self.start_execution(&account, &session, input).await?
+            }
+        };
+        let response = self.follow(&account, &execution, wait, caller).await?;
+        if caller.is_cancelled() && is_new {
             execution.cancel().await;
         }
-        report
+        let is_finished = execution.is_over() || !matches!(response, CallToolResponse::Complete(_));
+        if caller.follows_tasks() && !is_finished {
+            return Ok(self.create_task(&execution));
+        }
+        Ok(response)
     }
 
     async fn start_execution(
@@ -149,48 +185,23 @@ impl Gateway {
     }
 
     /// Waits for an execution, or ends it.
-    pub(super) async fn wait(&self, caller: &Caller, input: WaitInput) -> Result<Report, ToolError> {
+    pub(super) async fn wait(
+        &self,
+        caller: &Caller,
+        input: WaitInput,
+    ) -> Result<CallToolResponse, ToolError> {
         let account = self.account(&caller.principal)?;
-        let execution = account.tables.lock().execution(&input.execution);
-        let execution = execution.ok_or(ToolError::ExecutionNotFound(input.execution))?;
+        let execution = account.execution(&input.execution)?;
         if input.cancel {
             execution.cancel().await;
         }
-        self.wait_for(&account, &execution, self.wait_time(input.wait_ms), caller).await
+        self.follow(&account, &execution, self.wait_time(input.wait_ms), caller).await
     }
 
-    fn wait_time(&self, wait_ms: Option<u64>) -> Duration {
+    /// How long a call may wait.
+    pub(super) fn wait_time(&self, wait_ms: Option<u64>) -> Duration {
         let wait = wait_ms.map_or(WAIT_DEFAULT, Duration::from_millis);
         wait.min(Duration::from_millis(self.config.settings.wait_ms_max))
-    }
-
-    async fn wait_for(
-        &self,
-        account: &Account,
-        execution: &Arc<Execution>,
-        wait: Duration,
-        caller: &Caller,
-    ) -> Result<Report, ToolError> {
-        let settings = &self.config.settings;
-        let _permit = Arc::clone(&account.waits)
-            .try_acquire_owned()
-            .map_err(|_full| ToolError::TooManyWaits(settings.waits_max))?;
-        account.touch(&execution.session.handle);
-        caller.wait_for(execution, wait).await;
-        account.touch(&execution.session.handle);
-        let evals: Vec<u64> = {
-            let tables = account.tables.lock();
-            tables.running_in(&execution.session.handle).map(|one| one.eval()).collect()
-        };
-        let outcome = execution.outcome().borrow().clone();
-        let runs = |eval: u64| evals.contains(&eval);
-        let output = execution.session.take_output(execution.eval(), runs, settings.console_bytes_max);
-        Ok(Report {
-            session: execution.session.handle.clone(),
-            execution: execution.handle.clone(),
-            outcome,
-            output,
-        })
     }
 
     /// Lists, resets, closes or forks sessions.
@@ -241,6 +252,45 @@ impl Gateway {
         (self.config.catalog)().ok_or(ToolError::Refused { kind: "Busy".to_owned(), message })
     }
 
+    /// The calls that wait for a decision of this principal: in its own sessions, or, with the role, in all.
+    pub(crate) fn approvals(&self, principal: &Principal) -> Vec<Value> {
+        let describe = |(handle, session, _, _): (String, Arc<Session>, Duration, usize)| {
+            let asked = session.approvals.pending();
+            asked
+                .into_iter()
+                .map(move |request| json!({"session": handle, "call": request}))
+                .collect::<Vec<_>>()
+        };
+        let accounts = self.accounts_of(principal);
+        let listed = accounts.iter().flat_map(|account| account.tables.lock().list_sessions(Instant::now()));
+        listed.flat_map(describe).take(APPROVALS_LISTED_MAX).collect()
+    }
+
+    /// Decides over such a call; `false` if it does not wait any more, or belongs to another principal.
+    pub(crate) fn decide(
+        &self,
+        principal: &Principal,
+        id: &str,
+        allow: bool,
+        reason: Option<String>,
+    ) -> bool {
+        let decision = Decision { allow, reason };
+        self.accounts_of(principal).iter().any(|account| {
+            let sessions = account.tables.lock().list_sessions(Instant::now());
+            sessions.iter().any(|(_, session, _, _)| session.approvals.decide(id, decision.clone()))
+        })
+    }
+
+    fn accounts_of(&self, principal: &Principal) -> Vec<Arc<Account>> {
+        let (all, own) = (principal.roles.contains(Role::Approver), format!("{}\n", principal.name));
+        let accounts = self.accounts.lock();
+        accounts
+            .iter()
+            .filter(|(key, _)| all || key.starts_with(&own))
+            .map(|(_, one)| Arc::clone(one))
+            .collect()
+    }
+
     /// The text of an artifact.
     pub(super) fn artifact(&self, principal: &Principal, id: &str) -> Result<Arc<str>, ToolError> {
         let found = self.account(principal)?.tables.lock().artifact(id);
@@ -271,7 +321,25 @@ impl Account {
         found.ok_or_else(|| ToolError::SessionNotFound(handle.to_owned()))
     }
 
-    fn touch(&self, session: &str) {
+    /// The execution of that handle.
+    pub(super) fn execution(&self, handle: &str) -> Result<Arc<Execution>, ToolError> {
+        let found = self.tables.lock().execution(handle);
+        found.ok_or_else(|| ToolError::ExecutionNotFound(handle.to_owned()))
+    }
+
+    /// Takes a place among the calls that wait.
+    pub(super) fn begin_wait(&self, settings: &McpSettings) -> Result<OwnedSemaphorePermit, ToolError> {
+        let permit = Arc::clone(&self.waits).try_acquire_owned();
+        permit.map_err(|_full| ToolError::TooManyWaits(settings.waits_max))
+    }
+
+    /// The evals that run in a session.
+    pub(super) fn running_evals(&self, session: &str) -> Vec<u64> {
+        self.tables.lock().running_in(session).map(|one| one.eval()).collect()
+    }
+
+    /// A session counts as used.
+    pub(super) fn touch(&self, session: &str) {
         let _ = self.tables.lock().session(session, Instant::now());
     }
 
@@ -321,7 +389,7 @@ fn request_hash(input: &ExecuteInput) -> u64 {
 }
 
 /// A handle that cannot be guessed, short enough for a model to repeat.
-fn new_handle(prefix: &str) -> String {
+pub(super) fn new_handle(prefix: &str) -> String {
     let random = uuid::Uuid::new_v4().simple().to_string();
     format!("{prefix}_{}", random.get(..16).unwrap_or(&random))
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rmcp::model::{CallToolResult, ContentBlock, Resource};
 use serde_json::{Map, Value, json};
 
+use super::approvals::ApprovalRequest;
 use super::console::NewOutput;
 use super::error::ToolError;
 use super::execution::{Failure, Outcome, StoredValue};
@@ -22,6 +23,10 @@ pub(super) struct Report {
     /// `None` while it runs.
     pub(super) outcome: Option<Arc<Outcome>>,
     pub(super) output: NewOutput,
+    /// Calls that wait for a person.
+    pub(super) approvals: Vec<ApprovalRequest>,
+    /// The page on which that person decides.
+    pub(super) page: Option<String>,
 }
 
 impl Report {
@@ -31,6 +36,7 @@ impl Report {
         fields.insert("session".to_owned(), self.session.clone().into());
         fields.insert("execution".to_owned(), self.execution.clone().into());
         let status = match self.outcome.as_deref().map(|outcome| &outcome.result) {
+            None if !self.approvals.is_empty() => "approval_required",
             None => "running",
             Some(Ok(_)) => "completed",
             Some(Err(_)) => "failed",
@@ -46,6 +52,12 @@ impl Report {
                     "error".to_owned(),
                     json!({"kind": error.kind, "message": error.message, "report": error.report}),
                 );
+            }
+            None if !self.approvals.is_empty() => {
+                fields.insert("approvals".to_owned(), json!(self.approvals));
+                if let Some(page) = &self.page {
+                    fields.insert("url".to_owned(), page.as_str().into());
+                }
             }
             None => {}
         }

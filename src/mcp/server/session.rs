@@ -9,7 +9,9 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::watch;
 
+use super::approvals::Approvals;
 use super::console::{ConsoleBuffer, NewOutput};
+use super::gateway::new_handle;
 use super::tables::SessionState;
 use crate::client::{Client, ClientError, ConsoleLine};
 use crate::transport::PairEnd;
@@ -21,6 +23,8 @@ pub(super) struct Session {
     console: Arc<Mutex<ConsoleBuffer>>,
     /// How many lines were printed.
     printed_rx: watch::Receiver<u64>,
+    /// Its calls that wait for a person.
+    pub(super) approvals: Arc<Approvals>,
 }
 
 impl SessionState for Session {
@@ -44,13 +48,16 @@ impl Session {
             buffer.lock().on_line(eval, &line);
             printed_tx.send_modify(|count| *count += 1);
         };
+        let approvals = Arc::new(Approvals::default());
+        let asked = Arc::clone(&approvals);
         let client = Client::builder()
             .metadata(json!({"client": {"name": "scomp-mcp", "version": env!("CARGO_PKG_VERSION")}}))
             .message_bytes_max(message_bytes_max)
             .on_console(on_line)
+            .on_approve(move |request, _context| Arc::clone(&asked).ask(new_handle("p"), request))
             .connect_transport(connection)
             .await?;
-        Ok(Self { handle, client, console, printed_rx })
+        Ok(Self { handle, client, console, printed_rx, approvals })
     }
 
     /// An eval was answered with these lines.

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::oauth::OauthSettings;
 use crate::limits::{DURATION_MS_MAX, SettingCheck, SettingsError};
 
 /// `[mcp]`: the MCP endpoint. Its counts and bytes are those of one principal.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct McpSettings {
     /// Whether `/mcp` is served.
@@ -32,6 +33,9 @@ pub struct McpSettings {
     pub artifacts_bytes_max: usize,
     /// Connections of clients of revision 2025-11-25 and older, which have a session of the protocol.
     pub connections_max: usize,
+    /// Access tokens of an authorization server, beside the tokens of `[auth]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oauth: Option<OauthSettings>,
 }
 
 impl Default for McpSettings {
@@ -49,6 +53,7 @@ impl Default for McpSettings {
             console_bytes_max: 16 << 10,
             artifacts_bytes_max: 64 << 20,
             connections_max: 64,
+            oauth: None,
         }
     }
 }

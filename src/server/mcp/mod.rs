@@ -3,6 +3,9 @@
 //! A request passes the same gate as a WebSocket. Its body is read here, within the limits that hold for the bodies of
 //! packages; waiting for an execution holds no place among them.
 
+mod approvals;
+mod protected;
+
 use std::io;
 use std::sync::{Arc, Weak};
 
@@ -16,8 +19,8 @@ use axum::routing::any;
 use hyper::body::Body as _;
 
 use super::mounts::BODY_TIME_MAX;
-use super::{Server, ServerState, http};
-use crate::mcp::server::{Gateway, GatewayConfig, McpService, serve_stdio};
+use super::{Server, ServerState};
+use crate::mcp::server::{ApprovalsPage, Gateway, GatewayConfig, McpService, serve_stdio};
 use crate::observe;
 use crate::peering::Requester;
 
@@ -27,19 +30,29 @@ pub(super) fn router(state: &Arc<ServerState>) -> Router {
         return Router::new();
     }
     let server = Server { state: Arc::clone(state), shards: Arc::clone(&state.shards) };
-    let service = Arc::new(McpService::new(server.mcp_gateway()));
+    let gateway = match server.mcp_gateway() {
+        Ok(gateway) => gateway,
+        Err(error) => {
+            tracing::error!(%error, "/mcp is not served");
+            return Router::new();
+        }
+    };
+    let pages = approvals::router(state, &gateway).merge(protected::router(state));
+    let service = Arc::new(McpService::new(gateway));
     let state = Arc::clone(state);
     let serve = move |request: Request| serve(Arc::clone(&state), Arc::clone(&service), request);
-    Router::new().route("/mcp", any(serve))
+    Router::new().route("/mcp", any(serve)).merge(pages)
 }
 
 async fn serve(state: Arc<ServerState>, service: Arc<McpService>, request: Request) -> Response<Body> {
-    let principal = match http::admit(&state, request.uri(), request.headers()) {
+    let principal = match protected::admit(&state, request.uri(), request.headers()) {
         Ok(principal) => principal,
-        Err(refusal) => return refusal.into_response(),
+        Err(refusal) => return *refusal,
     };
     let requester = Requester { principal, audit: state.directory.audit().clone() };
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    let scheme = if state.tls.is_some() { "https" } else { "http" };
+    parts.extensions.insert(ApprovalsPage { scheme, path: "/mcp/approvals" });
     let body = {
         let Ok(_permit) = state.bodies.try_acquire() else {
             observe::record_refusal("http-bodies");
@@ -68,10 +81,10 @@ impl Server {
     /// Serves one MCP client over stdin and stdout, with the rights of this machine. Returns when the input ends.
     pub async fn serve_mcp_stdio(&self) -> io::Result<()> {
         let bytes_max = self.state.directory.limits().message_bytes_max;
-        serve_stdio(self.mcp_gateway(), self.state.gate().local(), bytes_max, self.state.stop.clone()).await
+        serve_stdio(self.mcp_gateway()?, self.state.gate().local(), bytes_max, self.state.stop.clone()).await
     }
 
-    fn mcp_gateway(&self) -> Arc<Gateway> {
+    fn mcp_gateway(&self) -> io::Result<Arc<Gateway>> {
         let state = Arc::downgrade(&self.state);
         let catalog = move || Some(Weak::upgrade(&state)?.directory.handlers().catalog());
         Gateway::start(GatewayConfig {
@@ -79,6 +92,7 @@ impl Server {
             catalog: Box::new(catalog),
             settings: self.state.mcp.clone(),
             message_bytes_max: self.state.directory.limits().message_bytes_max,
+            extension: self.state.mcp_extension.clone(),
         })
     }
 }
