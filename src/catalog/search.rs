@@ -4,12 +4,14 @@
 //! is nothing to keep in step with the catalog. Work is bounded by what is read of a query and of each binding.
 
 mod closest;
+mod words;
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
 pub(crate) use closest::closest;
+use words::{QueryWord, query_words, split_words};
 
 use crate::protocol::declaration::Declaration;
 
@@ -33,6 +35,9 @@ const SCORE_NAME_PART: u32 = 10;
 const SCORE_PROPERTY: u32 = 6;
 const SCORE_DESCRIPTION_WORD: u32 = 4;
 const SCORE_DESCRIPTION_PART: u32 = 2;
+/// For each word beyond the first that a binding has: one that fits the whole query is better than one that has a word
+/// of it everywhere.
+const SCORE_FURTHER_WORD: u32 = 15;
 
 /// One binding that a search found.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -53,7 +58,7 @@ pub(crate) struct Hit {
 #[derive(Debug)]
 pub(crate) struct Search<'a> {
     query: String,
-    words: Vec<String>,
+    words: Vec<QueryWord>,
     hits: Vec<(u32, &'a Declaration)>,
 }
 
@@ -61,8 +66,7 @@ impl<'a> Search<'a> {
     /// A search that has considered nothing yet.
     pub(crate) fn new(query: &str) -> Self {
         let query = cut(query, QUERY_BYTES_MAX).trim().to_owned();
-        let mut words = split_words(&query);
-        words.truncate(QUERY_WORDS_MAX);
+        let words = query_words(&query, QUERY_WORDS_MAX);
         Self { query, words, hits: Vec::new() }
     }
 
@@ -76,8 +80,10 @@ impl<'a> Search<'a> {
 
     /// The best of what was considered.
     pub(crate) fn finish(mut self, limit: usize) -> Vec<Hit> {
-        self.hits
-            .sort_by(|(a_score, a), (b_score, b)| b_score.cmp(a_score).then_with(|| a.name.cmp(&b.name)));
+        // Of equal ones the shorter name: `create_issue` before `create_issue_comment`.
+        self.hits.sort_by_key(|(score, binding)| {
+            (std::cmp::Reverse(*score), split_words(&binding.name).len(), &binding.name)
+        });
         self.hits.truncate(limit);
         let hit = |(score, binding): (u32, &Declaration)| Hit {
             name: binding.name.clone(),
@@ -88,53 +94,55 @@ impl<'a> Search<'a> {
     }
 }
 
-fn score(binding: &Declaration, query: &str, words: &[String]) -> u32 {
+fn score(binding: &Declaration, query: &str, words: &[QueryWord]) -> u32 {
     let exact = if binding.name.eq_ignore_ascii_case(query) { SCORE_EXACT_NAME } else { 0 };
-    let name = split_words(&binding.name);
+    let name = SearchedText::of(&binding.name);
     let description = binding.description.as_deref().unwrap_or_default();
-    let description = split_words(cut(description, DESCRIPTION_SEARCHED_BYTES_MAX));
+    let description = SearchedText::of(cut(description, DESCRIPTION_SEARCHED_BYTES_MAX));
     let properties = property_words(binding);
-    let found: u32 = words
-        .iter()
-        .map(|word| {
-            best(word, &name, SCORE_NAME_WORD, SCORE_NAME_PART)
-                + best(word, &description, SCORE_DESCRIPTION_WORD, SCORE_DESCRIPTION_PART)
-                + if properties.contains(word) { SCORE_PROPERTY } else { 0 }
-        })
-        .sum();
-    exact + found
+    let (mut found, mut matched) = (0, 0);
+    for word in words {
+        let of_word = name.best(word, SCORE_NAME_WORD, SCORE_NAME_PART)
+            + description.best(word, SCORE_DESCRIPTION_WORD, SCORE_DESCRIPTION_PART)
+            + if properties.contains(&word.word) { SCORE_PROPERTY } else { 0 };
+        found += of_word;
+        matched += u32::from(of_word > 0);
+    }
+    exact + found + SCORE_FURTHER_WORD * matched.saturating_sub(1)
 }
 
-/// A whole word counts more than a beginning (`order` in `orders`), and that only from three letters on.
-fn best(word: &str, among: &[String], whole: u32, part: u32) -> u32 {
-    if among.iter().any(|other| other == word) {
-        return whole;
-    }
-    let is_part = |other: &String| {
-        (word.len() >= 3 && other.starts_with(word)) || (other.len() >= 3 && word.starts_with(other.as_str()))
-    };
-    if among.iter().any(is_part) { part } else { 0 }
-}
+/// The words of a name or a description, with their stems.
+struct SearchedText(Vec<(String, String)>);
 
-/// Splits `getOrder_byID` into `get`, `order`, `by`, `id`, all in lower case.
-fn split_words(text: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut word = String::new();
-    let mut after_lower = false;
-    for letter in text.chars() {
-        let begins_word = letter.is_uppercase() && after_lower;
-        if (begins_word || !letter.is_alphanumeric()) && !word.is_empty() {
-            words.push(std::mem::take(&mut word));
-        }
-        if letter.is_alphanumeric() {
-            word.extend(letter.to_lowercase());
-        }
-        after_lower = letter.is_lowercase() || letter.is_numeric();
+impl SearchedText {
+    fn of(text: &str) -> Self {
+        let with_stem = |word: String| {
+            let stem = words::stem(&word);
+            (word, stem)
+        };
+        Self(split_words(text).into_iter().map(with_stem).collect())
     }
-    if !word.is_empty() {
-        words.push(word);
+
+    /// The word itself counts most, then a form of it, then another word for it, then a beginning (`config` in
+    /// `configure`), and that only from three letters on.
+    fn best(&self, wanted: &QueryWord, whole: u32, part: u32) -> u32 {
+        let has = |fits: &dyn Fn(&str, &str) -> bool| self.0.iter().any(|(word, stem)| fits(word, stem));
+        let is_part = |word: &str| {
+            (wanted.word.len() >= 3 && word.starts_with(&wanted.word))
+                || (word.len() >= 3 && wanted.word.starts_with(word))
+        };
+        if has(&|word, _| word == wanted.word) {
+            whole
+        } else if has(&|_, stem| stem == wanted.stem) {
+            whole - 1
+        } else if has(&|_, stem| wanted.synonyms.iter().any(|other| other == stem)) {
+            part + 1
+        } else if has(&|word, _| is_part(word)) {
+            part
+        } else {
+            0
+        }
     }
-    words
 }
 
 /// Words of the property names of both schemas, breadth first, `$defs` included.
@@ -223,6 +231,40 @@ mod tests {
         assert_eq!(found("page size"), ["listOrders"]);
         assert_eq!(found("prefix"), ["kv.delete"]);
         assert_eq!(found("fact"), ["memory.transact"]);
+    }
+
+    /// Five hundred tools: what is looked for is said in other words than their names have.
+    #[test]
+    fn tools_are_found_by_the_meaning_of_the_words() {
+        let verbs = ["create", "delete", "get", "list", "update", "search", "send", "run", "cancel", "copy"];
+        let nouns = "issue comment user team message file folder image repository setting order invoice event \
+            log pipeline branch release label webhook secret page table report dashboard alert metric \
+            deployment container volume network domain certificate product cart coupon review shipment \
+            address card plan course lesson student grade room booking flight ticketType playlist song";
+        let nouns: Vec<&str> = nouns.split_whitespace().collect();
+        let tool = |verb: &str, noun: &str| Declaration {
+            description: Some(format!("{verb} one {noun} of the workspace.")),
+            ..Declaration::named(format!("work.{verb}_{noun}"))
+        };
+        let tools: Vec<Declaration> =
+            nouns.iter().flat_map(|noun| verbs.iter().map(move |verb| tool(verb, noun))).collect();
+        assert_eq!(tools.len(), 500);
+        for (query, expected) in [
+            ("create issue", "work.create_issue"),
+            ("open a new ticket", "work.create_issue"),
+            ("erase a picture", "work.delete_image"),
+            ("editing settings", "work.update_setting"),
+            ("creating repositories", "work.create_repository"),
+            ("remove a directory", "work.delete_folder"),
+            ("looking up people", "work.search_user"),
+            ("dispatch an email", "work.send_message"),
+            ("duplicate a dashboard", "work.copy_dashboard"),
+            ("abort the deployment", "work.cancel_deployment"),
+        ] {
+            let names: Vec<String> = search(&tools, query, 5).into_iter().map(|hit| hit.name).collect();
+            assert!(names.iter().any(|name| name == expected), "{query}: {names:?}");
+        }
+        assert_eq!(search(&tools, "create issue", 1)[0].name, "work.create_issue");
     }
 
     #[test]

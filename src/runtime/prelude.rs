@@ -33,15 +33,16 @@ macro_rules! part {
     };
 }
 
-static CORE: Part = part!("core": "primordials", "console", "timers", "platform", "units", "bindings", "room", "guards", "error_stack");
+static CORE: Part = part!("core": "primordials", "console", "timers", "platform", "units", "bindings", "discover", "room", "guards", "error_stack");
 
-static UNITS: [Part; 8] = [
+static UNITS: [Part; 9] = [
     part!("helpers": "helpers"),
     part!("inspect": "inspect_layout", "inspect_describe", "inspect_kinds", "inspect_errors", "inspect", "format", "console_table"),
     part!("encoding": "encoding"),
     part!("url": "url_search_params", "url"),
     part!("events": "events", "abort"),
     part!("clone": "clone"),
+    part!("discover": "discover_unit"),
     part!("values": "values", "errors"),
     part!("walks": "walks"),
 ];

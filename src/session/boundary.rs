@@ -168,6 +168,9 @@ pub(crate) enum HandlerTarget {
     /// The list of these bindings: what fits a query, or all of them as TypeScript. It may take long, so it is written
     /// beside the session.
     Describe { server: Arc<Catalog>, client: Arc<Catalog>, query: Option<String> },
+    /// The bindings of these names and in these namespaces: as TypeScript, or briefly as a line each. No names are an
+    /// overview.
+    DescribeNames { server: Arc<Catalog>, client: Arc<Catalog>, names: Vec<String>, is_brief: bool },
 }
 
 /// What a handler is called with.

@@ -15,6 +15,7 @@ mod checkpoint;
 mod client_call;
 mod control;
 mod deadlines;
+mod discover;
 mod end_calls;
 mod eval;
 mod fork;

@@ -151,6 +151,13 @@ impl SessionPort {
                     }
                 })
             }
+            HandlerTarget::DescribeNames { server, client, names, is_brief } => {
+                let bindings = VisibleBindings { server, client };
+                let account = Arc::clone(&self.scope.principal.account);
+                let slot = Arc::clone(&self.describe_slot);
+                let question = describe::Question { names, is_brief };
+                Ok(BegunCall::Running(Box::pin(describe::explain(bindings, question, account, slot))))
+            }
             HandlerTarget::Describe { server, client, query } => {
                 let bindings = VisibleBindings { server, client };
                 let account = Arc::clone(&self.scope.principal.account);

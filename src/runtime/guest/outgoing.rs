@@ -175,8 +175,19 @@ impl Guest {
                 (HandlerTarget::Function(number), Value::Array(arguments))
             }
             (CallTarget::Client(name), payload) => {
-                shared.machine.borrow_mut().call_client_later(call, PendingTarget::Binding(name, payload));
-                return None;
+                let question = match &payload {
+                    Payload::Input(input) => shared.machine.borrow().ask_about_bindings(&name, input),
+                    Payload::Args(_) => None,
+                };
+                match question {
+                    Some(Ok(target)) => (target, Value::Null),
+                    Some(Err(error)) => return Some(Err(error)),
+                    None => {
+                        let target = PendingTarget::Binding(name, payload);
+                        shared.machine.borrow_mut().call_client_later(call, target);
+                        return None;
+                    }
+                }
             }
             (CallTarget::Function(function), payload) => {
                 let target = PendingTarget::Function(function, payload);

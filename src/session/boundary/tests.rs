@@ -189,6 +189,9 @@ variants!(handler_targets, handler_target_name, HandlerTarget {
     Function => any::<u64>().prop_map(HandlerTarget::Function),
     Describe => (server_bindings(), bindings(), option::of(text()))
         .prop_map(|(server, client, query)| HandlerTarget::Describe { server, client, query }),
+    DescribeNames => (server_bindings(), bindings(), vec(text(), 0..3), any::<bool>()).prop_map(
+        |(server, client, names, is_brief)| HandlerTarget::DescribeNames { server, client, names, is_brief }
+    ),
 });
 
 variants!(handler_inputs, handler_input_name, HandlerInput {

@@ -87,6 +87,7 @@ pub(in crate::session) fn line(message: &FromSession) -> String {
                 HandlerTarget::Binding(number) => format!("binding {number}"),
                 HandlerTarget::Function(number) => format!("function {number}"),
                 HandlerTarget::Describe { query, .. } => format!("describe {query:?}"),
+                HandlerTarget::DescribeNames { names, .. } => format!("describe {names:?}"),
             };
             let input = match &call.input {
                 HandlerInput::Value { value, .. } => value.to_string(),
