@@ -42,7 +42,7 @@ impl Directory {
         };
         let ended = match self.table.release(release).await {
             Ok(Released::Superseded) => return,
-            Ok(Released::Detached) => self.evict(&lease.principal.name).await,
+            Ok(Released::Detached) => self.evict(&lease.principal.name, self.detached_share).await,
             Ok(Released::Removed) => self.live.remove(&lease.id),
             // It could not be resumed, nor would it expire.
             Err(error) => {
@@ -65,9 +65,9 @@ impl Directory {
         now.checked_add(ttl).unwrap_or(now + DURATION_MAX)
     }
 
-    /// Takes the session of a principal that has been detached longest, if the principal has more than its share.
-    async fn evict(&self, principal: &str) -> Option<LiveSession> {
-        match self.table.evict(&self.owner, principal, self.detached_share).await {
+    /// Takes the session of a principal that has been detached longest, if it has more than that many detached ones.
+    pub(super) async fn evict(&self, principal: &str, detached_max: usize) -> Option<LiveSession> {
+        match self.table.evict(&self.owner, principal, detached_max).await {
             Ok(evicted) => self.live.remove(&evicted?),
             Err(error) => {
                 report("no detached session was evicted", &error);

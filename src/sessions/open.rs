@@ -26,6 +26,7 @@ use crate::observe::audit::Event;
 use crate::protocol::client_messages::Closing;
 use crate::protocol::methods::{HandshakeParams, ResumeParams};
 use crate::protocol::names::BINDINGS_CHANGED;
+use crate::quota::{QuotaExceeded, SessionSlot};
 use crate::rpc::{ErrorObject, Kind};
 use crate::runtime::Claim;
 use crate::schema::SchemaBudget;
@@ -125,10 +126,7 @@ impl Directory {
         if self.is_draining() {
             return Err(busy("the server is stopping"));
         }
-        let slot = principal
-            .account
-            .open_session(self.limits.memory_bytes_max)
-            .inspect_err(|exceeded| observe::record_refusal(exceeded.resource.name()))?;
+        let slot = self.take_slot(principal).await?;
         if self.len() >= self.settings.sessions_max {
             return Err(full());
         }
@@ -159,6 +157,22 @@ impl Directory {
             return Err(error);
         }
         Ok(HeldSession::new(id, principal, FIRST_CONNECTION, link, token))
+    }
+
+    /// A place in the account of the principal. Where there is none, its sessions without a connection give way, the
+    /// longest detached first.
+    async fn take_slot(&self, principal: &Principal) -> Result<SessionSlot, QuotaExceeded> {
+        loop {
+            let exceeded = match principal.account.open_session(self.limits.memory_bytes_max) {
+                Ok(slot) => return Ok(slot),
+                Err(exceeded) => exceeded,
+            };
+            let Some(evicted) = self.evict(&principal.name, 0).await else {
+                observe::record_refusal(exceeded.resource.name());
+                return Err(exceeded);
+            };
+            let _ = evicted.link.send(ToSession::End(Closing::GoingAway)).await;
+        }
     }
 
     /// Adds a session that was started: first where it runs, then to the table.
