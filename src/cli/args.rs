@@ -190,6 +190,11 @@ pub(super) struct CompletionsArgs {
 #[derive(Debug, Args)]
 pub(super) struct TypesArgs {
     #[command(flatten)]
+    pub(super) remote: RemoteArgs,
+    /// Only the bindings of this namespace, or the one of this name; may be given several times
+    #[arg(long, value_name = "NAMESPACE")]
+    pub(super) only: Vec<String>,
+    #[command(flatten)]
     pub(super) settings: SettingsArgs,
 }
 

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tokio::process::Command;
 
+use super::eval::ConsoleLines;
 use super::handler::{self, CallContext, Handler, Outcome};
 use super::handshake::Introduction;
 use super::machine::Bindings;
@@ -129,11 +130,16 @@ impl Builder {
     /// Receives the lines of the script's console as they are printed.
     #[must_use]
     pub fn on_console(self, print: impl Fn(ConsoleLine) + Send + Sync + 'static) -> Self {
-        let handler = handler::of_typed(move |line: ConsoleLine| {
-            print(line);
+        let handler = handler::of_typed(move |lines: ConsoleLines| {
+            match lines {
+                ConsoleLines::Batch { entries } => entries.into_iter().for_each(&print),
+                ConsoleLines::One(line) => print(line),
+            }
             std::future::ready(Ok(()))
         });
-        self.declare("console.write", "Prints a line of the script's console.", None, None, handler)
+        // `entries` asks for batches; a server that does not know of them sends one line at a time.
+        let input = json!({"type": "object", "properties": {"entries": {"type": "array"}}});
+        self.declare("console.write", "Prints lines of the script's console.", Some(input), None, handler)
     }
 
     /// Decides on calls that need approval.

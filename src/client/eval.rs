@@ -45,6 +45,14 @@ pub struct ConsoleLine {
     pub eval_id: Option<Value>,
 }
 
+/// The input of `console.write`.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum ConsoleLines {
+    Batch { entries: Vec<ConsoleLine> },
+    One(ConsoleLine),
+}
+
 /// What an eval cost.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]

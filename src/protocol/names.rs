@@ -17,13 +17,16 @@ pub(crate) const NAME_SEGMENTS_MAX: usize = 8;
 
 /// Bindings that the server itself calls at the client. Scripts do not see them, so the rule about globals is not
 /// theirs: keep them out of the [`NameSet`].
-pub(crate) const SERVER_CALLED: [&str; 3] = [APPROVE, BINDINGS_CHANGED, CONSOLE_WRITE];
+pub(crate) const SERVER_CALLED: [&str; 4] = [APPROVE, BINDINGS_CHANGED, CALL_CANCEL, CONSOLE_WRITE];
 
 /// Decides whether a call may be made.
 pub(crate) const APPROVE: &str = "approve";
 
 /// Gets the names of the server's bindings that were added, changed and removed.
 pub(crate) const BINDINGS_CHANGED: &str = "bindings.changed";
+
+/// Gets the keys of calls whose answers are not awaited any more.
+pub(crate) const CALL_CANCEL: &str = "call.cancel";
 
 /// Gets console lines as they are printed.
 pub(crate) const CONSOLE_WRITE: &str = "console.write";

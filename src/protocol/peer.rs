@@ -6,14 +6,15 @@
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::client_messages::{FromClient, ToClient};
 use super::methods::{
     CANCEL_INVOKE, CancelParams, EVAL, EvalParams, HANDSHAKE, HandshakeParams, INVOKE, InvokeParams,
-    PROTOCOL, RELEASE_REF, RawInvokeParams, ReleaseParams, read_params,
+    PROTOCOL, Payload, RELEASE_REF, RawInvokeParams, ReleaseParams, Target, read_params,
 };
+use super::names::CALL_CANCEL;
 use super::shape::Shape;
 use crate::rpc::{
     self, ErrorObject, Id, Inbound, InboundRefusal, Kind, Message, OurId, Outbound, ResponseMatch,
@@ -58,6 +59,16 @@ enum Phase {
     Live,
 }
 
+/// `params` of an `invoke` to a client that may have declared `call.cancel`.
+#[derive(Serialize)]
+struct KeyedInvokeParams {
+    #[serde(flatten)]
+    invoke: InvokeParams,
+    /// Names the call in its session; never used again.
+    #[serde(rename = "callKey", skip_serializing_if = "Option::is_none")]
+    call_key: Option<String>,
+}
+
 /// The state of a connection. See the module.
 #[derive(Debug)]
 pub struct Peer {
@@ -68,6 +79,8 @@ pub struct Peer {
     sent: HashMap<u64, OurId>,
     /// Whether the client asked for `cancel_invoke`.
     sends_cancels: bool,
+    /// Whether it declared `call.cancel`: its calls then have keys.
+    keys_calls: bool,
 }
 
 impl Peer {
@@ -79,6 +92,7 @@ impl Peer {
             outbound: Outbound::new(CALLS_WAITING_MAX),
             sent: HashMap::new(),
             sends_cancels: false,
+            keys_calls: false,
         }
     }
 
@@ -127,6 +141,7 @@ impl Peer {
                 }
                 self.phase = Phase::ShakingHands;
                 self.sends_cancels = params.notifications.iter().any(|name| name == CANCEL_INVOKE);
+                self.keys_calls = params.bindings.iter().any(|binding| binding["name"] == CALL_CANCEL);
                 Ok(Effect::Handshake { request: id.clone(), params })
             }
             (Phase::Live | Phase::ShakingHands, HANDSHAKE) => {
@@ -228,7 +243,9 @@ impl Peer {
             ToClient::Call { call, target, payload } => Some(match self.outbound.open(call) {
                 Ok(id) => {
                     self.sent.insert(call, id);
-                    Effect::Send(encode_request(Some(id.0), INVOKE, &InvokeParams { target, payload }))
+                    let call_key = self.keys_calls.then(|| call.to_string());
+                    let params = KeyedInvokeParams { invoke: InvokeParams { target, payload }, call_key };
+                    Effect::Send(encode_request(Some(id.0), INVOKE, &params))
                 }
                 Err(rpc::Full) => {
                     let error = ErrorObject::new(Kind::Busy, "too many calls wait for the client");
@@ -238,8 +255,7 @@ impl Peer {
             ToClient::GiveUp { call } => {
                 let id = self.sent.remove(&call)?;
                 self.outbound.abandon(id);
-                let params = CancelParams { id: id.0 };
-                self.sends_cancels.then(|| Effect::Send(encode_request(None, CANCEL_INVOKE, &params)))
+                self.cancel(call, id).map(Effect::Send)
             }
             ToClient::Release { reference, count } => {
                 let params = ReleaseParams { reference, count };
@@ -250,6 +266,22 @@ impl Peer {
                 Some(Effect::Close(code, reason))
             }
         }
+    }
+
+    /// Says that an answer is not awaited any more, in the way that the client understands; the notification if it
+    /// understands both.
+    fn cancel(&mut self, call: u64, id: OurId) -> Option<String> {
+        if self.sends_cancels {
+            return Some(encode_request(None, CANCEL_INVOKE, &CancelParams { id: id.0 }));
+        }
+        if !self.keys_calls {
+            return None;
+        }
+        // Its answer reaches the session as that of a call that it does not know, and is dropped there.
+        let id = self.outbound.open(call).ok()?;
+        let target = Target::Binding(CALL_CANCEL.to_owned());
+        let payload = Payload::Input(json!({"callKey": call.to_string()}));
+        Some(encode_request(Some(id.0), INVOKE, &InvokeParams { target, payload }))
     }
 }
 

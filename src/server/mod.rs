@@ -159,7 +159,7 @@ impl Server {
     /// Starts stored sessions that have something to do by themselves, such as a timer.
     async fn wake_due_sessions(&self) {
         for (id, principal) in self.state.directory.due_sessions().await {
-            let principal = self.state.gate.principal(&principal);
+            let principal = self.state.gate().principal(&principal);
             let shard = self.shards.least_loaded();
             let (Some(principal), Some(shard)) = (principal, shard) else {
                 self.state.directory.give_up_due(&id);

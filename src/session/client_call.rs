@@ -190,7 +190,8 @@ impl Session {
                 self.send_event(ToClient::Call { call: number, target, payload });
             }
         }
-        while let Some(item) = self.state.client_calls.outbox.next_item() {
+        let batches = self.state.batches_console();
+        while let Some(item) = self.state.client_calls.outbox.next_item(batches) {
             match item {
                 OutboxItem::Line(input) => {
                     let target = Target::Binding(CONSOLE_WRITE.to_owned());

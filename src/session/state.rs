@@ -225,6 +225,13 @@ impl SessionState {
         self.client.as_ref().is_some_and(|client| client.bindings.contains(CONSOLE_WRITE))
     }
 
+    /// Whether it wants them in batches: the input that it declares has `entries`.
+    pub(super) fn batches_console(&self) -> bool {
+        let console = self.client.as_ref().and_then(|client| client.bindings.get(CONSOLE_WRITE));
+        let input = console.and_then(|binding| binding.declaration.input.as_ref());
+        input.is_some_and(|input| input.pointer("/properties/entries").is_some())
+    }
+
     /// The requests of the eval with that key: one that runs, waits, or hit a memory limit and is not answered yet.
     pub(super) fn requesters_of(&mut self, key: &str) -> Option<&mut Vec<Requester>> {
         match self.recovery.stopped_eval() {

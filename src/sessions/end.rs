@@ -43,7 +43,7 @@ impl Directory {
         };
         let ended = match self.table.release(release).await {
             Ok(Released::Superseded) => return,
-            Ok(Released::Detached) => self.evict(&lease.principal.name).await,
+            Ok(Released::Detached) => self.evict(&lease.principal.name, self.detached_share).await,
             Ok(Released::Removed) => {
                 self.forget_images(std::slice::from_ref(&lease.id));
                 self.live.remove(&lease.id)
@@ -69,9 +69,9 @@ impl Directory {
         now.checked_add(ttl).unwrap_or(now + DURATION_MAX)
     }
 
-    /// Takes the session of a principal that has been detached longest, if the principal has more than its share.
-    pub(super) async fn evict(&self, principal: &str) -> Option<LiveSession> {
-        match self.table.evict(&self.owner, principal, self.detached_share).await {
+    /// Takes the session of a principal that has been detached longest, if it has more than that many detached ones.
+    pub(super) async fn evict(&self, principal: &str, detached_max: usize) -> Option<LiveSession> {
+        match self.table.evict(&self.owner, principal, detached_max).await {
             Ok(evicted) => {
                 let evicted = evicted?;
                 self.forget_images(std::slice::from_ref(&evicted));

@@ -26,7 +26,7 @@ use crate::observe::audit::Event;
 use crate::protocol::client_messages::Closing;
 use crate::protocol::methods::{HandshakeParams, ResumeParams};
 use crate::protocol::names::BINDINGS_CHANGED;
-use crate::quota::SessionSlot;
+use crate::quota::{QuotaExceeded, SessionSlot};
 use crate::rpc::{ErrorObject, Kind};
 use crate::runtime::Claim;
 use crate::schema::SchemaBudget;
@@ -123,7 +123,8 @@ impl Directory {
         principal: &Arc<Principal>,
         listing: &Listing,
     ) -> Result<HeldSession, ErrorObject> {
-        let slot = self.admit(principal)?;
+        self.check_room()?;
+        let slot = self.take_slot(principal).await?;
         let id = format!("sess_{}", Uuid::new_v4().simple());
         let token = random_token();
         let record = SessionRecord {
@@ -151,22 +152,41 @@ impl Directory {
         Ok(HeldSession::new(id, principal, FIRST_CONNECTION, link, token))
     }
 
-    /// Takes a place for a session of a principal, if there is one.
+    /// Takes a place for a session of a principal, if there is one now.
     pub(super) fn admit(&self, principal: &Principal) -> Result<SessionSlot, ErrorObject> {
+        self.check_room()?;
+        let slot = principal.account.open_session(self.limits.memory_bytes_max);
+        Ok(slot.inspect_err(|exceeded| observe::record_refusal(exceeded.resource.name()))?)
+    }
+
+    /// Whether the server takes a further session.
+    fn check_room(&self) -> Result<(), ErrorObject> {
         if self.is_draining() {
             return Err(busy("the server is stopping"));
         }
-        let slot = principal
-            .account
-            .open_session(self.limits.memory_bytes_max)
-            .inspect_err(|exceeded| observe::record_refusal(exceeded.resource.name()))?;
         if self.len() >= self.settings.sessions_max {
             return Err(full());
         }
         if !self.memory.has_room() {
             return Err(self.out_of_memory());
         }
-        Ok(slot)
+        Ok(())
+    }
+
+    /// A place in the account of the principal. Where there is none, its sessions without a connection give way, the
+    /// longest detached first.
+    async fn take_slot(&self, principal: &Principal) -> Result<SessionSlot, QuotaExceeded> {
+        loop {
+            let exceeded = match principal.account.open_session(self.limits.memory_bytes_max) {
+                Ok(slot) => return Ok(slot),
+                Err(exceeded) => exceeded,
+            };
+            let Some(evicted) = self.evict(&principal.name, 0).await else {
+                observe::record_refusal(exceeded.resource.name());
+                return Err(exceeded);
+            };
+            let _ = evicted.link.send(ToSession::End(Closing::GoingAway)).await;
+        }
     }
 
     /// Adds a session that was started: first where it runs, then to the table.

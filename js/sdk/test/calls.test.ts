@@ -109,6 +109,18 @@ for (const [name, settings] of [
   });
 }
 
+test('five thousand console lines cost a few frames', () => {
+  let frames = 0;
+  let lines = 0;
+  const options: ConnectOptions = { onFrame: () => (frames += 1), onConsole: () => (lines += 1) };
+  return using('', options, async (client) => {
+    await client.eval('for (let n = 0; n < 5000; n++) console.log(n)');
+    assert.equal(lines, 5000);
+    // One line at a time they would be ten thousand. How many batches there are depends on the speed of the machine.
+    assert.ok(frames < 1000, String(frames));
+  });
+});
+
 test('a tool may take what it declares, or what its eval says, and otherwise the default', () => {
   const slow = async (_: unknown, { signal }: CallContext) => {
     const timer = new Promise((resolve) => setTimeout(resolve, 1500, 'done'));

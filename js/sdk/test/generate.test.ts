@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 
 import { generate } from '../src/generate.js';
-import { binary } from './support/server.js';
+import { TestServer, binary } from './support/server.js';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const client = fileURLToPath(new URL('../src/index.ts', import.meta.url));
@@ -54,4 +54,19 @@ test('a wrong input, a wrong use of the output and a missing binding do not comp
   assert.match(problems('await bindings.getOrder({ id: 5 });').join(), /'number' is not assignable to type 'string'/);
   assert.match(problems('(await bindings.getOrder({ id: "x" })).total;').join(), /possibly 'null'/);
   assert.match(problems('await bindings.getOrdr({});').join(), /getOrdr/);
+});
+
+test('the types of a running server are those of its folder, and --only selects', async () => {
+  const server = await TestServer.start({ bindings: join(root, 'bindings') });
+  try {
+    const types = (...args: string[]) => execFileSync(binary, ['types', ...args], { encoding: 'utf8', stdio: 'pipe' });
+    const all = types('--url', server.url);
+    assert.equal(all, types('--bindings', join(root, 'bindings')));
+    const kv = types('--url', server.url, '--only', 'kv');
+    assert.match(kv, /namespace kv/);
+    assert.doesNotMatch(kv, /getOrder/);
+    assert.throws(() => types('--url', server.url, '--only', 'nope'), /no bindings in nope/);
+  } finally {
+    await server.kill();
+  }
 });

@@ -40,12 +40,12 @@ pub(super) fn admit(
     let token = bearer(headers);
     if let Some(token) = token.filter(|token| is_jwt(token)) {
         // `Origin` is checked as for every other request; the token takes the place of the check of `Host`.
-        let admitted = http::record_refusal(state, state.gate.admit_unauthenticated(uri, headers, false));
+        let admitted = http::record_refusal(state, state.gate().admit_unauthenticated(uri, headers, false));
         admitted.map_err(|refusal| Box::new(refusal.into_response()))?;
         return oauth.admit(token).map_err(|refusal| Box::new(refuse(oauth, headers, Some(refusal))));
     }
     // Without tokens of its own the server takes every request of this machine; with an authorization server it does not.
-    if state.gate.is_open() {
+    if state.gate().is_open() {
         return Err(Box::new(refuse(oauth, headers, token.map(|_| OauthRefusal::Invalid))));
     }
     http::admit(state, uri, headers).map_err(|refusal| {

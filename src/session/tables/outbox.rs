@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::protocol::methods::Payload;
 use crate::protocol::peer;
@@ -20,6 +20,11 @@ const CALLS_HELD_MAX: usize = 16_384;
 
 /// Bytes of their payloads, as JSON: the longest message twice over. Past it: `Busy`.
 const CALLS_HELD_BYTES_MAX: usize = 32 << 20;
+
+/// Lines in one batch, and bytes of their texts: small enough that a client reads a batch without a pause, large enough
+/// that the lines of an ordinary script fit into one.
+const BATCH_LINES_MAX: usize = 1_000;
+const BATCH_BYTES_MAX: usize = 256 << 10;
 
 /// A console line, or what must not overtake it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -113,13 +118,31 @@ impl Outbox {
         if self.calls_open < self.open_max { self.held_calls.pop_first() } else { None }
     }
 
-    /// The next line or answer that may be sent.
-    pub(crate) fn next_item(&mut self) -> Option<OutboxItem> {
-        let may_go = match self.ordered.front()? {
-            OutboxItem::Line(_) => self.lines_open < self.open_max,
-            OutboxItem::Answer(..) => true,
-        };
-        if may_go { self.ordered.pop_front() } else { None }
+    /// The next line or answer that may be sent. With `batches`, lines that wait go together, and the next ones when
+    /// these are answered.
+    pub(crate) fn next_item(&mut self, batches: bool) -> Option<OutboxItem> {
+        let lines_max = if batches { 1 } else { self.open_max };
+        match self.ordered.front()? {
+            OutboxItem::Line(_) if self.lines_open >= lines_max => None,
+            OutboxItem::Line(_) if batches => Some(self.next_batch()),
+            OutboxItem::Line(_) | OutboxItem::Answer(..) => self.ordered.pop_front(),
+        }
+    }
+
+    /// The lines in front, as one input of `console.write`.
+    fn next_batch(&mut self) -> OutboxItem {
+        let (mut entries, mut bytes) = (Vec::new(), 0);
+        while let Some(OutboxItem::Line(line)) = self.ordered.front() {
+            bytes += line["text"].as_str().map_or(0, str::len);
+            let is_full = entries.len() >= BATCH_LINES_MAX || bytes > BATCH_BYTES_MAX;
+            if is_full && !entries.is_empty() {
+                break;
+            }
+            if let Some(OutboxItem::Line(line)) = self.ordered.pop_front() {
+                entries.push(line);
+            }
+        }
+        OutboxItem::Line(json!({"entries": entries}))
     }
 
     /// Takes the answers that wait behind lines; the lines are dropped.
@@ -155,6 +178,39 @@ mod tests {
         outbox.note_over(false);
         assert_eq!(outbox.next_call(), Some(0));
         assert!(!outbox.has_room_for_call(), "it would overtake the others");
+    }
+
+    fn batch_sizes(texts: impl Iterator<Item = String>) -> Vec<usize> {
+        let mut outbox = Outbox::new(1);
+        for text in texts {
+            outbox.push(OutboxItem::Line(json!({"text": text})));
+        }
+        let mut sizes = Vec::new();
+        while let Some(OutboxItem::Line(batch)) = outbox.next_item(true) {
+            sizes.push(batch["entries"].as_array().map_or(0, Vec::len));
+        }
+        sizes
+    }
+
+    #[test]
+    fn batch_has_as_many_lines_and_bytes_as_it_may() {
+        assert_eq!(batch_sizes((0..=BATCH_LINES_MAX).map(|_| String::new())), [BATCH_LINES_MAX, 1]);
+        let half = || "x".repeat(BATCH_BYTES_MAX / 2);
+        assert_eq!(batch_sizes([half(), half(), "y".into()].into_iter()), [2, 1]);
+        let long = "x".repeat(BATCH_BYTES_MAX + 1);
+        assert_eq!(batch_sizes([long, "y".into()].into_iter()), [1, 1]);
+    }
+
+    #[test]
+    fn batch_waits_for_the_answer_to_the_one_before() {
+        let mut outbox = Outbox::new(8);
+        outbox.push(OutboxItem::Line(json!({"text": "a"})));
+        assert!(outbox.next_item(true).is_some());
+        outbox.note_sent(true);
+        outbox.push(OutboxItem::Line(json!({"text": "b"})));
+        assert!(outbox.next_item(true).is_none());
+        outbox.note_over(true);
+        assert!(outbox.next_item(true).is_some());
     }
 
     #[test]

@@ -54,6 +54,21 @@ async fn oldest_detached_session_of_the_principal_is_evicted() {
 }
 
 #[tokio::test(flavor = "local")]
+async fn full_quota_ends_the_longest_detached_session_first() {
+    let quotas = Quotas { sessions_max: Some(2), ..Quotas::default() };
+    let ann = Arc::new(Principal::new("ann", Policy::default(), quotas));
+    let (directory, bob) = (directory(SessionSettings::default()), principal("bob"));
+    let bobs = leave_session(&directory, &bob).await;
+    let (first, second) = (leave_session(&directory, &ann).await, leave_session(&directory, &ann).await);
+    let _third = Client::open(&directory, &ann).await;
+    assert_eq!(kind(Client::connect(&directory, &ann, Some(first)).await), "SessionRefused");
+    let _second = Client::connect(&directory, &ann, Some(second)).await.unwrap();
+    // Sessions that are in use do not give way, nor do those of others.
+    assert_eq!(kind(Client::connect(&directory, &ann, None).await), "Busy");
+    assert!(Client::connect(&directory, &bob, Some(bobs)).await.is_ok());
+}
+
+#[tokio::test(flavor = "local")]
 async fn session_that_ended_is_gone_before_its_connection_knows() {
     let (directory, ann) = (directory(SessionSettings::default()), principal("ann"));
     let mut client = Client::open(&directory, &ann).await;
