@@ -111,6 +111,25 @@ def test_controls_have_the_same_names(server):
         assert client.state == "connected"
 
 
+def test_session_goes_back_to_a_checkpoint_and_a_fork_goes_on_from_one(server):
+    with scomp.sync.Client(server.url) as client:
+        client.eval("let n = 1")
+        mark = client.checkpoint("start")
+        client.eval("n = 2")
+        assert [(one["checkpoint"], one["label"]) for one in client.checkpoints()] == [(mark, "start")]
+        now, then = client.fork(), client.fork(mark)
+        client.rewind(mark)
+        assert client.eval("n") == 1
+        with scomp.sync.Client(server.url, session=now) as fork:
+            assert (fork.session.id, fork.eval("n += 10")) == (now.id, 12)
+        with scomp.sync.Client(server.url, session=then) as fork:
+            assert fork.eval("n += 10") == 11
+        assert client.eval("n") == 1
+        with pytest.raises(scomp.ScompError) as unknown:
+            client.fork(99)
+        assert unknown.value.kind == "UnknownCheckpoint"
+
+
 def test_facade_has_every_public_method_of_the_client():
     names = {name for name in dir(scomp.Client) if not name.startswith("_")}
     assert names <= set(dir(scomp.sync.Client))

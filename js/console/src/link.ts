@@ -54,6 +54,11 @@ export class Link {
   /** What was said when the connection was closed for good. */
   closedBecause = '';
 
+  /** The session to resume when it connects. */
+  resumeWith(ticket: Ticket): void {
+    ticketKept.set(JSON.stringify(ticket));
+  }
+
   /** Connects; asks for a token first if the server wants one. */
   async open(token: string | null = tokenKept.get()): Promise<void> {
     this.state.emit('connecting');

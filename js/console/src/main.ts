@@ -6,6 +6,7 @@ import { byId, h, remembered } from './dom.js';
 import { Editor } from './editor.js';
 import { Link } from './link.js';
 import type { LinkState } from './link.js';
+import { showMoments, takeFork } from './moments.js';
 import { Output, Run } from './output.js';
 import { showRequests } from './requests.js';
 import { SessionsPanel } from './sessions.js';
@@ -144,6 +145,7 @@ byId('reset').addEventListener('click', () => {
     (error: Error) => note(error.message),
   );
 });
+showMoments(link, note);
 byId('help').addEventListener('click', () => byId<HTMLDialogElement>('help-dialog').showModal());
 byId('theme').addEventListener('click', () => cycleTheme(byId('theme')));
 byId('token-form').addEventListener('submit', (event) => {
@@ -165,4 +167,6 @@ document.addEventListener('keydown', (event) => {
 });
 
 showTheme(byId('theme'));
+const fork = takeFork();
+if (fork !== undefined) link.resumeWith(fork);
 void link.open();

@@ -75,6 +75,32 @@ test('bindings and members of their input are completed from the declarations', 
   await page.keyboard.press('Escape');
 });
 
+test('the session goes back to a checkpoint, and a fork opens in another tab', async () => {
+  const { page } = shown;
+  await run(page, 'let moment = 1');
+  await page.click('#rewind');
+  await page.getByText('There is none yet.').waitFor();
+  await page.locator('#rewind-dialog').getByRole('button', { name: 'Close' }).click();
+  await page.click('#checkpoint');
+  await page.getByText('This moment is checkpoint 1.').waitFor();
+  await run(page, 'moment = 2');
+  const [tab] = await Promise.all([page.context().waitForEvent('page'), page.click('#fork')]);
+  await connected(tab);
+  const id = (other: typeof page) => other.locator('#session').innerText();
+  assert.notEqual(await id(tab), await id(page));
+  assert.ok(!tab.url().includes('token'), tab.url());
+  assert.match(await run(tab, 'moment += 10'), /12/);
+  await page.bringToFront();
+  await page.click('#rewind');
+  await page.locator('#checkpoints').getByRole('button', { name: '1' }).click();
+  await page.getByText('Back at checkpoint 1.').waitFor();
+  assert.match(await run(page, 'moment'), /1/);
+  await tab.reload();
+  await connected(tab);
+  assert.match(await run(tab, 'moment'), /12/);
+  await tab.close();
+});
+
 test('a run can be cancelled', async () => {
   const { page } = shown;
   await write(page, 'await new Promise(() => setInterval(() => {}, 1000))');

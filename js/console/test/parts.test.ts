@@ -5,6 +5,7 @@ import { test } from 'node:test';
 
 import { niceMax } from '../src/charts.js';
 import { signature } from '../src/completion.js';
+import { ago } from '../src/moments.js';
 import { parseMetrics, pointBetween, quantile } from '../src/metrics.js';
 import { charsOf, positionIn } from '../src/position.js';
 import { resolved, typeText } from '../src/schema.js';
@@ -113,4 +114,8 @@ test('a value fits in a line', () => {
   assert.equal(preview(new Uint8Array([1, 255])), 'Uint8Array(2) 01 ff');
   assert.equal(preview(-0), '-0');
   assert.equal(preview('x'.repeat(200)).length, 81);
+});
+
+test('an age is told in one unit', () => {
+  assert.deepEqual([5, 1500, 119_000, 7_200_000].map(ago), ['5 ms ago', '1 s ago', '1 min ago', '2 h ago']);
 });

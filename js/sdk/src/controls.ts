@@ -1,5 +1,16 @@
 // The session's own controls, which the server offers as bindings: `session.*` and `bindings.*`.
 
+import type { Ticket } from './connection.js';
+
+/** A moment of the session that it can go back to. */
+export interface Checkpoint {
+  checkpoint: number;
+  label?: string;
+  /** What its heap takes on the server. */
+  bytes: number;
+  ageMs: number;
+}
+
 /** A binding that a search found. */
 export interface FoundBinding {
   name: string;
@@ -42,5 +53,31 @@ export abstract class Controls {
   /** Starts over with a fresh context: what runs is cancelled, what was declared is gone. */
   async reset(): Promise<void> {
     await this.invoke('session.reset');
+  }
+
+  /** Marks this moment of an idle session; returns the number for `rewind` and `fork`. The server keeps the last 16. */
+  async checkpoint(label?: string): Promise<number> {
+    const input = label === undefined ? {} : { label };
+    return (await this.invoke<{ checkpoint: number }>('session.checkpoint', input)).checkpoint;
+  }
+
+  /** The moments that the session can go back to, oldest first. */
+  checkpoints(): Promise<Checkpoint[]> {
+    return this.invoke('session.checkpoints');
+  }
+
+  /** Takes an idle session back to a checkpoint. Functions that scripts have sent since fail with `UnknownRef`. */
+  async rewind(checkpoint: number): Promise<void> {
+    await this.invoke('session.rewind', { checkpoint });
+  }
+
+  /**
+   * Makes a second session that goes on from this moment of an idle session, or from a checkpoint. `connect(url, { session })`
+   * with what it returns resumes it.
+   */
+  async fork(checkpoint?: number): Promise<Ticket> {
+    const input = checkpoint === undefined ? {} : { checkpoint };
+    const forked = await this.invoke<{ sessionId: string; token: string }>('session.fork', input);
+    return { id: forked.sessionId, token: forked.token };
   }
 }

@@ -32,6 +32,7 @@ export type ServerKind =
   | 'QueueFull'
   | 'SessionClosed'
   | 'UnknownCheckpoint'
+  | 'Forked'
   | 'ImagesUnavailable'
   | 'Busy'
   | 'TooManyRefs'

@@ -6,7 +6,7 @@ export { binding } from './bindings.js';
 export type { Binding, BindingTable, CallContext, Handler, TypedBinding, UntypedBindings } from './bindings.js';
 export type { Declaration, Ended, Ticket } from './connection.js';
 export type { OnConsole, StreamedLine } from './console.js';
-export type { FoundBinding, SessionInfo } from './controls.js';
+export type { Checkpoint, FoundBinding, SessionInfo } from './controls.js';
 export { ConnectionError, RemoteError, ScompError, SessionLostError } from './errors.js';
 export type { ConsoleLine, ErrorObject, Kind, LocalKind, ServerKind } from './errors.js';
 export type { EvalOptions, EvalOutput, EvalStats } from './evals.js';

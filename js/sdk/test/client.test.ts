@@ -229,6 +229,30 @@ test('the controls of the session are methods', () =>
     assert.equal(await client.eval('typeof x'), 'undefined');
   }));
 
+test('a session goes back to a checkpoint, and a fork goes on from one', () =>
+  using({}, async (client) => {
+    await client.eval('let n = 1');
+    const first = await client.checkpoint('start');
+    await client.eval('n = 2');
+    assert.deepEqual(
+      (await client.checkpoints()).map(({ checkpoint, label }) => [checkpoint, label]),
+      [[first, 'start']],
+    );
+    const now = await client.fork();
+    const then = await client.fork(first);
+    await client.rewind(first);
+    assert.equal(await client.eval('n'), 1);
+    await using({ session: now }, async (fork) => {
+      assert.equal(fork.session.id, now.id);
+      assert.equal(await fork.eval('n += 10'), 12);
+    });
+    await using({ session: then }, async (fork) => assert.equal(await fork.eval('n += 10'), 11));
+    assert.equal(await client.eval('n'), 1);
+    const unknown = await client.rewind(99).catch((error: ScompError) => error.kind);
+    assert.equal(unknown, 'UnknownCheckpoint');
+    await assert.rejects(client.fork(99), { kind: 'UnknownCheckpoint' });
+  }));
+
 test('a report has the message, the place and the suggestions; that of the server goes first', async () => {
   await using({}, async (client) => {
     const error = await client.eval('1;\n  getOrdr()', { name: 'job.js' }).catch((error: ScompError) => error);

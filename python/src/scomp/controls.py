@@ -1,12 +1,14 @@
 """The session's own controls, which the server offers as bindings: `session.*` and `bindings.*`.
 
-A control that the server gains, such as checkpoints and forks of a session, is one method here, and one in `sync.py`.
+A control that the server gains is one method here, and one in `sync.py`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from typing import Any
+
+from .connection import Session
 
 
 class Controls(ABC):
@@ -34,3 +36,23 @@ class Controls(ABC):
     async def reset(self) -> None:
         """Starts over with a fresh context: what runs is cancelled, what was declared is gone."""
         await self.invoke("session.reset")
+
+    async def checkpoint(self, label: str | None = None) -> int:
+        """Marks this moment of an idle session; returns the number for `rewind` and `fork`. 16 are kept."""
+        marked = await self.invoke("session.checkpoint", {} if label is None else {"label": label})
+        return int(marked["checkpoint"])
+
+    async def checkpoints(self) -> list[dict[str, Any]]:
+        """The moments that the session can go back to, oldest first."""
+        checkpoints: list[dict[str, Any]] = await self.invoke("session.checkpoints")
+        return checkpoints
+
+    async def rewind(self, checkpoint: int) -> None:
+        """Takes an idle session back to a checkpoint. Functions that scripts have sent since fail with `UnknownRef`."""
+        await self.invoke("session.rewind", {"checkpoint": checkpoint})
+
+    async def fork(self, checkpoint: int | None = None) -> Session:
+        """Makes a second session that goes on from this moment of an idle session, or from a checkpoint.
+        `Client(url, session=...)` with what it returns resumes it."""
+        forked = await self.invoke("session.fork", {} if checkpoint is None else {"checkpoint": checkpoint})
+        return Session(id=forked["sessionId"], token=forked["token"])

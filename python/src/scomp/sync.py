@@ -146,6 +146,18 @@ class Client:
     def reset(self) -> None:
         self._wait(self._client.reset())
 
+    def checkpoint(self, label: str | None = None) -> int:
+        return self._wait(self._client.checkpoint(label))
+
+    def checkpoints(self) -> list[dict[str, Any]]:
+        return self._wait(self._client.checkpoints())
+
+    def rewind(self, checkpoint: int) -> None:
+        self._wait(self._client.rewind(checkpoint))
+
+    def fork(self, checkpoint: int | None = None) -> Session:
+        return self._wait(self._client.fork(checkpoint))
+
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         if self._thread is None or self._thread.loop.is_closed():
             work.close()
