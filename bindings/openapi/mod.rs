@@ -39,7 +39,7 @@ const CALL_EXTRA_MS: u64 = 1_000;
 /// The package behind `"openapi"` in a declaration file.
 pub const PACKAGE: PackageDef = PackageDef {
     name: "openapi",
-    declaration: include_str!("declaration.json"),
+    declaration: include_str!("built_in.json"),
     open: |context| Box::pin(open(context)),
 };
 

@@ -83,7 +83,7 @@ impl Directory {
             session: origin.id.clone(),
             fork: scope.id.clone(),
         });
-        if let Some(evicted) = self.evict(&scope.principal.name).await {
+        if let Some(evicted) = self.evict(&scope.principal.name, self.detached_share).await {
             let is_fork = Arc::ptr_eq(&evicted.link, &link);
             let _ = evicted.link.send(ToSession::End(Closing::GoingAway)).await;
             if is_fork {

@@ -29,14 +29,17 @@ const SUBJECT_BYTES_MAX: usize = 256;
 const PRINCIPAL_PREFIX: &str = "oauth:";
 
 /// `[mcp.oauth]`: accept access tokens of an authorization server at `/mcp`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OauthSettings {
     /// The authorization server, as it calls itself in `iss`.
+    #[schemars(extend("x-example" = "https://auth.example"))]
     pub issuer: String,
     /// The URL of this endpoint, which has to be in `aud`.
+    #[schemars(extend("x-example" = "https://code.example/mcp"))]
     pub resource: String,
     /// A file with the public keys of the issuer, as a JSON Web Key Set.
+    #[schemars(extend("x-path" = true, "x-example" = "keys.json"))]
     pub keys: PathBuf,
     /// Scopes that a token needs.
     #[serde(default)]

@@ -51,7 +51,7 @@ async fn serve(state: Arc<ServerState>, service: Arc<McpService>, request: Reque
     };
     let requester = Requester { principal, audit: state.directory.audit().clone() };
     let (mut parts, body) = request.into_parts();
-    let scheme = if state.tls.is_some() { "https" } else { "http" };
+    let scheme = if state.tls.read().is_some() { "https" } else { "http" };
     parts.extensions.insert(ApprovalsPage { scheme, path: "/mcp/approvals" });
     let body = {
         let Ok(_permit) = state.bodies.try_acquire() else {
