@@ -1,2 +1,2 @@
-// Timeout MemoryLimit EvalError value ResultTooLarge lost
+// Timeout MemoryLimit EvalError value ResultTooLarge
 let a = []; for (let i = 0; i < 2000; i++) a = [a]; for (;;) JSON.stringify(a, null, 10);
