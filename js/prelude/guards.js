@@ -39,12 +39,6 @@ const checkWalk = (name, length) => {
   }
 };
 
-// What a copy takes for each element.
-const copyBytes = (name, first) => {
-  if (name === "join") return first === undefined ? 1 : typeof first === "string" ? first.length : 0;
-  return name === "concat" || name === "slice" || name === "with" || StringStartsWith(name, "to") ? ELEMENT_BYTES : 0;
-};
-
 // A method shorthand has no `prototype` and cannot be constructed, like the built-in that it stands for.
 const guardWalk = (name) => {
   const native = Array.prototype[name];
@@ -54,7 +48,6 @@ const guardWalk = (name) => {
       let length = walkLength(this);
       if (walksArguments) for (let i = 0; i < arguments.length; i++) length += walkLength(arguments[i]);
       checkWalk(name, length);
-      if (length > ROOM_CHECKED_MIN / ELEMENT_BYTES) checkRoom(length * copyBytes(name, arguments[0]));
       return ReflectApply(native, this, arguments);
     },
   }.walk;

@@ -57,12 +57,11 @@ pub fn value(bytes: &[u8]) {
     };
     engine.enter(|ctx| {
         let Ok(built) = engine.guest.decode(ctx, &value, ValueSource::Client(0)) else { return };
-        let Ok(written) = engine.guest.encode::<Tree>(ctx, &built, RefHolder::Client) else {
+        let Ok(written) = engine.guest.encode::<Tree>(ctx, &built, RefHolder::Client, &mut Vec::new()) else {
             return;
         };
-        let written = written.take().value;
-        let text = engine.guest.encode::<Text>(ctx, &built, RefHolder::Client);
-        let text = text.map(|text| serde_json::from_str::<Value>(text.value.get()));
+        let text = engine.guest.encode::<Text>(ctx, &built, RefHolder::Client, &mut Vec::new());
+        let text = text.map(|text| serde_json::from_str::<Value>(text.get()));
         assert!(matches!(&text, Ok(Ok(text)) if *text == written), "{written} was sent as {text:?}");
         let again = engine.guest.decode(ctx, &written, ValueSource::Client(0));
         assert!(again.is_ok(), "{value} was written as {written}: {:?}", again.err());

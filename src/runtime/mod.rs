@@ -32,7 +32,6 @@ mod guest;
 mod heap;
 mod hibernation;
 mod host;
-mod kept;
 mod meter;
 mod poll_counter;
 mod port;

@@ -7,13 +7,11 @@
 //! One of the modules with `unsafe`: QuickJS trusts the bytecode that it reads.
 #![allow(unsafe_code)]
 
-use std::ffi::CString;
 use std::sync::OnceLock;
 
 use rquickjs::{Context, Ctx, Exception, Function, Object, Runtime, Value};
 
 use super::host::{self, Call};
-use super::kept::Kept;
 use super::script::{Code, CompileError, Script};
 
 /// A part that is compiled on its own: its name, its parameter, its files, its bytecode.
@@ -33,7 +31,7 @@ macro_rules! part {
     };
 }
 
-static CORE: Part = part!("core": "primordials", "console", "timers", "platform", "units", "bindings", "discover", "room", "guards", "error_stack");
+static CORE: Part = part!("core": "primordials", "console", "timers", "platform", "units", "bindings", "discover", "guards", "error_stack");
 
 static UNITS: [Part; 9] = [
     part!("helpers": "helpers"),
@@ -59,8 +57,8 @@ pub(crate) fn install<'js>(ctx: &Ctx<'js>, host: Object<'js>) -> rquickjs::Resul
 
 /// `host.loadUnit(name)`: the function of a unit. Adds the host functions that the unit calls.
 pub(crate) fn load_unit<'js>(call: &Call<'_, 'js>) -> rquickjs::Result<Value<'js>> {
-    let name: Kept<String> = call.argument(0)?;
-    match UNITS.iter().find(|unit| unit.name == *name) {
+    let name: String = call.argument(0)?;
+    match UNITS.iter().find(|unit| unit.name == name) {
         Some(unit) => {
             host::install(&call.this()?, call.class(), unit.name)?;
             Ok(unit.load(call.ctx())?.into_value())
@@ -90,8 +88,7 @@ impl Part {
         };
         let context = Context::full(&Runtime::new()?)?;
         context.with(|ctx| {
-            let (text, name) = (CString::new(source)?, CString::new(self.name)?);
-            let code = Code { text: &text, name: &name, awaits: false };
+            let code = Code { text: &source, name: self.name, awaits: false };
             let script = Script::compile(&ctx, &code).inspect_err(|_| {
                 tracing::error!(part = self.name, thrown = ?ctx.catch(), "the prelude does not compile");
             })?;

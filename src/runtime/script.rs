@@ -7,7 +7,7 @@
 //! One of the modules with `unsafe`: QuickJS has these two steps, rquickjs only both in one call.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, NulError};
+use std::ffi::{CString, NulError};
 
 use rquickjs::{Ctx, Value, qjs};
 
@@ -15,9 +15,9 @@ use super::raw;
 
 /// Code for the engine, and how it is to be run.
 pub(crate) struct Code<'a> {
-    pub(crate) text: &'a CStr,
+    pub(crate) text: &'a str,
     /// Its name in stack traces.
-    pub(crate) name: &'a CStr,
+    pub(crate) name: &'a str,
     /// Whether it is an async function, whose value comes as `{value}` in a promise.
     pub(crate) awaits: bool,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Code<'a> {
 /// Code that was compiled in this context.
 pub(crate) struct Script<'js>(Value<'js>);
 
-/// Why a part of the prelude could not be compiled.
+/// Why code could not be compiled.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CompileError {
     /// QuickJS takes text up to its first NUL.
@@ -38,7 +38,8 @@ pub(crate) enum CompileError {
 
 impl<'js> Script<'js> {
     /// Compiles, and runs nothing.
-    pub(crate) fn compile(ctx: &Ctx<'js>, code: &Code<'_>) -> rquickjs::Result<Self> {
+    pub(crate) fn compile(ctx: &Ctx<'js>, code: &Code<'_>) -> Result<Self, CompileError> {
+        let (text, name) = (CString::new(code.text)?, CString::new(code.name)?);
         let mut flags = qjs::JS_EVAL_TYPE_GLOBAL | qjs::JS_EVAL_FLAG_COMPILE_ONLY;
         if code.awaits {
             flags |= qjs::JS_EVAL_FLAG_ASYNC;
@@ -48,9 +49,9 @@ impl<'js> Script<'js> {
         let compiled = unsafe {
             let compiled = qjs::JS_Eval(
                 ctx.as_raw().as_ptr(),
-                code.text.as_ptr(),
-                code.text.to_bytes().len() as _,
-                code.name.as_ptr(),
+                text.as_ptr(),
+                text.as_bytes().len() as _,
+                name.as_ptr(),
                 flags.cast_signed(),
             );
             raw::owned(ctx, compiled)
@@ -100,15 +101,5 @@ impl<'js> Script<'js> {
             let compiled = qjs::JS_DupValue(context, self.0.as_raw());
             raw::owned(ctx, qjs::JS_EvalFunction(context, compiled))
         }
-    }
-}
-
-/// The value of a JSON text.
-pub(crate) fn parse_json<'js>(ctx: &Ctx<'js>, text: &CStr) -> rquickjs::Result<Value<'js>> {
-    // SAFETY: the context is live and entered, both texts end with NUL, and the length is that of the text before its
-    // NUL. The result is ours to free.
-    unsafe {
-        let (context, length) = (ctx.as_raw().as_ptr(), text.to_bytes().len());
-        raw::owned(ctx, qjs::JS_ParseJSON(context, text.as_ptr(), length as _, c"<input>".as_ptr()))
     }
 }

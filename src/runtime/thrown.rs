@@ -4,7 +4,6 @@ use rquickjs::{Array, Ctx, String as JsString, Value as JsValue};
 use serde_json::{Map, Value, json};
 
 use super::guest::{Guest, kit_function};
-use super::kept::{Kept, keep};
 use super::source::Positions;
 use super::value::Tree;
 use crate::catalog::search::closest;
@@ -21,9 +20,6 @@ pub(crate) const ERROR_TEXT_BYTES_MAX: usize = 64 << 10;
 
 /// How many bindings with a close name are suggested for a missing one.
 const SUGGESTIONS_MAX: usize = 3;
-
-/// What the prelude says when something of a known size has no room (`room.js`).
-const OUT_OF_ROOM: &str = "out of memory";
 
 /// How QuickJS shows a frame of the prelude, whose bytecode has no file names.
 const PRELUDE_FRAME: &str = "(<null>:";
@@ -42,22 +38,21 @@ pub(crate) fn describe<'js>(
     guest: &Guest,
     thrown: JsValue<'js>,
     source: &SourceMap<'_>,
-) -> Option<Kept<ErrorObject>> {
+) -> Option<ErrorObject> {
     let Ok(parts) = parts(ctx, guest, thrown) else {
         if ctx.has_exception() {
             ctx.catch();
         }
         return None;
     };
-    let cause = cause(ctx, guest, &parts, 0);
-    let texts = &parts.texts;
-    let error = ErrorObject::new(parts.kind(), texts.header.clone());
-    let mut error = error.with("stack", source.map(&texts.stack));
+    let kind = parts.kind();
+    let mut error = ErrorObject::new(kind, parts.header.clone());
+    error = error.with("stack", source.map(&parts.stack));
     if let Some(code) = parts.code {
         error = error.with("code", code);
     }
-    if let Some(cause) = cause {
-        error = error.with("cause", cause.take());
+    if let Some(cause) = cause(ctx, guest, &parts, 0) {
+        error = error.with("cause", cause);
     }
     if let Some(missing) = parts.missing_name() {
         let suggestions = suggestions(guest, missing);
@@ -65,7 +60,7 @@ pub(crate) fn describe<'js>(
             error = error.with("suggestions", suggestions);
         }
     }
-    Some(keep(error))
+    Some(error)
 }
 
 /// Describes a `SyntaxError` that the compiler threw, whatever a script has made of that class; `None` for anything else,
@@ -75,8 +70,8 @@ pub(crate) fn describe_syntax_error<'js>(
     guest: &Guest,
     thrown: &JsValue<'js>,
     source: &SourceMap<'_>,
-) -> Option<Kept<ErrorObject>> {
-    let texts = || -> rquickjs::Result<Option<(Kept<String>, Kept<String>)>> {
+) -> Option<ErrorObject> {
+    let texts = || -> rquickjs::Result<Option<(String, String)>> {
         let parts = kit_function(&guest.kit(ctx)?, "syntaxErrorParts")?;
         let Some(parts) = parts.call::<_, Option<Array<'js>>>((thrown.clone(),))? else { return Ok(None) };
         Ok(Some((text_at(ctx, guest, &parts, 0)?, text_at(ctx, guest, &parts, 1)?)))
@@ -87,20 +82,15 @@ pub(crate) fn describe_syntax_error<'js>(
         }
         None
     })?;
-    let error = ErrorObject::new(Kind::SyntaxError, format!("SyntaxError: {}", *message));
-    Some(keep(error.with("stack", source.map(&stack))))
+    let error = ErrorObject::new(Kind::SyntaxError, format!("SyntaxError: {message}"));
+    Some(error.with("stack", source.map(&stack)))
 }
 
-#[derive(Default)]
-struct Texts {
+struct Parts<'js> {
     header: String,
     name: String,
     message: String,
     stack: String,
-}
-
-struct Parts<'js> {
-    texts: Kept<Texts>,
     cause: Option<JsValue<'js>>,
     /// The answer of a binding, when that is what was thrown.
     answer: Option<(i64, JsValue<'js>)>,
@@ -113,34 +103,31 @@ fn parts<'js>(ctx: &Ctx<'js>, guest: &Guest, thrown: JsValue<'js>) -> rquickjs::
     let text = |index: usize| text_at(ctx, guest, &parts, index);
     let code: Option<f64> = parts.get(6).unwrap_or_default();
     let answer = whole(code).map(|code| -> rquickjs::Result<_> { Ok((code, parts.get(7)?)) }).transpose()?;
-    let (header, name, message, stack) = (text(0)?, text(1)?, text(2)?, text(3)?);
-    let cause = if parts.get(4)? { Some(parts.get(5)?) } else { None };
-    let own_code = whole(parts.get(8).unwrap_or_default());
-    let texts =
-        Texts { header: header.take(), name: name.take(), message: message.take(), stack: stack.take() };
-    Ok(Parts { texts: keep(texts), cause, answer, code: own_code })
+    Ok(Parts {
+        header: text(0)?,
+        name: text(1)?,
+        message: text(2)?,
+        stack: text(3)?,
+        cause: if parts.get(4)? { Some(parts.get(5)?) } else { None },
+        answer,
+        code: whole(parts.get(8).unwrap_or_default()),
+    })
 }
 
 /// One of the texts that the prelude found in an error; empty if it is not one.
-fn text_at<'js>(
-    ctx: &Ctx<'js>,
-    guest: &Guest,
-    parts: &Array<'js>,
-    index: usize,
-) -> rquickjs::Result<Kept<String>> {
+fn text_at<'js>(ctx: &Ctx<'js>, guest: &Guest, parts: &Array<'js>, index: usize) -> rquickjs::Result<String> {
     let value: JsValue<'js> = parts.get(index)?;
-    value.as_string().map_or_else(|| Ok(keep(String::new())), |text| error_text(ctx, guest, text))
+    value.as_string().map_or(Ok(String::new()), |text| error_text(ctx, guest, text))
 }
 
 /// A text of an error, not too long; lone surrogates become U+FFFD.
-fn error_text<'js>(ctx: &Ctx<'js>, guest: &Guest, text: &JsString<'js>) -> rquickjs::Result<Kept<String>> {
-    let mut cut: Kept<String> = match text.to_string() {
-        Ok(text) => keep(text),
+fn error_text<'js>(ctx: &Ctx<'js>, guest: &Guest, text: &JsString<'js>) -> rquickjs::Result<String> {
+    let mut cut = match text.to_string() {
+        Ok(text) => text,
         Err(_) => kit_function(&guest.kit(ctx)?, "wellFormed")?.call((text.clone(),))?,
     };
     if cut.len() > ERROR_TEXT_BYTES_MAX {
-        let end = cut.floor_char_boundary(ERROR_TEXT_BYTES_MAX);
-        cut.truncate(end);
+        cut.truncate(cut.floor_char_boundary(ERROR_TEXT_BYTES_MAX));
         cut.push('…');
     }
     Ok(cut)
@@ -164,12 +151,12 @@ impl Parts<'_> {
             Kind::PermissionDenied,
         ];
         if self.answer.is_some()
-            && let Some(kind) = ours.into_iter().find(|kind| kind.name() == self.texts.name)
+            && let Some(kind) = ours.into_iter().find(|kind| kind.name() == self.name)
         {
             return kind;
         }
-        match (self.texts.name.as_str(), self.texts.message.as_str()) {
-            ("InternalError", "out of memory") | ("RangeError", OUT_OF_ROOM) => Kind::MemoryLimit,
+        match (self.name.as_str(), self.message.as_str()) {
+            ("InternalError", "out of memory") => Kind::MemoryLimit,
             ("RangeError", "Maximum call stack size exceeded") | ("InternalError", "stack overflow") => {
                 Kind::StackOverflow
             }
@@ -179,41 +166,38 @@ impl Parts<'_> {
 
     /// `foo` of `ReferenceError: foo is not defined`.
     fn missing_name(&self) -> Option<&str> {
-        let name = self.texts.message.strip_suffix(" is not defined")?;
-        (self.texts.name == "ReferenceError").then(|| name.trim_matches('\''))
+        let name = self.message.strip_suffix(" is not defined")?;
+        (self.name == "ReferenceError").then(|| name.trim_matches('\''))
     }
 }
 
-fn cause<'js>(ctx: &Ctx<'js>, guest: &Guest, thrown: &Parts<'js>, depth: usize) -> Option<Kept<Value>> {
-    let encode = |value: &JsValue<'js>| {
-        let encoding = guest.encode::<Tree>(ctx, value, RefHolder::Client).ok()?;
-        Some(keep(encoding.take().value))
-    };
+fn cause<'js>(ctx: &Ctx<'js>, guest: &Guest, thrown: &Parts<'js>, depth: usize) -> Option<Value> {
     if let Some((code, data)) = &thrown.answer {
-        let data = encode(data);
+        let data = guest.encode::<Tree>(ctx, data, RefHolder::Client, &mut Vec::new()).ok();
         let mut cause = Map::new();
         cause.insert("code".to_owned(), json!(code));
-        cause.insert("message".to_owned(), json!(thrown.texts.message));
+        cause.insert("message".to_owned(), json!(thrown.message));
         if let Some(data) = data.filter(|data| data.get("$undefined").is_none()) {
-            cause.insert("data".to_owned(), data.take());
+            cause.insert("data".to_owned(), data);
         }
-        return Some(keep(Value::Object(cause)));
+        return Some(Value::Object(cause));
     }
     let inner = thrown.cause.clone()?;
     if !inner.is_error() {
-        return encode(&inner);
+        return guest.encode::<Tree>(ctx, &inner, RefHolder::Client, &mut Vec::new()).ok();
     }
     let inner = parts(ctx, guest, inner).ok()?;
+    let mut fields = json!({"name": inner.name, "message": inner.message, "stack": inner.stack});
     if inner.answer.is_some() {
         return cause(ctx, guest, &inner, depth);
     }
-    let deeper = if depth < CAUSES_MAX { cause(ctx, guest, &inner, depth + 1) } else { None };
-    let Texts { name, message, stack, .. } = &*inner.texts;
-    let mut fields = json!({"name": name, "message": message, "stack": stack});
-    if let (Some(deeper), Value::Object(fields)) = (deeper, &mut fields) {
-        fields.insert("cause".to_owned(), deeper.take());
+    if depth < CAUSES_MAX
+        && let Some(deeper) = cause(ctx, guest, &inner, depth + 1)
+        && let Value::Object(map) = &mut fields
+    {
+        map.insert("cause".to_owned(), deeper);
     }
-    Some(keep(fields))
+    Some(fields)
 }
 
 fn suggestions(guest: &Guest, missing: &str) -> Vec<Value> {

@@ -186,11 +186,6 @@ impl Share {
         self.overdrawn += more;
     }
 
-    /// What it would have drawn past the total with `wanted`.
-    pub(super) fn overdraft_at(&self, wanted: usize) -> usize {
-        self.overdrawn + step_up(wanted.saturating_sub(self.bytes))
-    }
-
     /// Releases what it does not need, except for a step.
     pub(super) fn shrink_to(&mut self, used: usize) {
         let kept = step_up(used) + STEP_BYTES;

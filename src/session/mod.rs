@@ -155,8 +155,6 @@ pub(crate) enum Input {
     Resuming,
     /// A turn is over.
     TurnEnded(TurnReport),
-    /// The context was given up between two turns.
-    ContextAbandoned,
     /// The context was replaced; `false` when there was no room for another one.
     ContextReplaced(bool),
     /// The heap was kept, in that many bytes.
@@ -212,7 +210,6 @@ impl Session {
             Input::Suspended => self.send_pending(),
             Input::Resuming => self.check_running_turn(),
             Input::TurnEnded(report) => self.end_turn(report),
-            Input::ContextAbandoned => self.replace_abandoned(),
             Input::ContextReplaced(is_replaced) => self.finish_replacement(is_replaced),
             Input::CheckpointTaken(outcome) => self.finish_checkpoint(outcome),
             Input::Rewound(outcome) => self.finish_rewind(outcome),

@@ -61,7 +61,6 @@ impl Session {
             (None, true) => {}
             (Some(stopped), true) => self.answer_stopped(*stopped),
             (None, false) => {
-                self.fail_invocations();
                 self.cancel_everything(Stop::Memory);
                 self.replace_context();
             }
@@ -71,14 +70,6 @@ impl Session {
                 self.replace_context();
             }
         }
-    }
-
-    /// The context was given up in the middle of a turn: a fresh one takes its place.
-    pub(super) fn replace_abandoned(&mut self) {
-        if matches!(self.state.recovery, Recovery::Idle) {
-            self.recover(None);
-        }
-        self.finish_recovery_turn(Some(false));
     }
 
     fn fail_invocations(&mut self) {

@@ -156,7 +156,7 @@ impl Session {
     /// A turn is over.
     pub(super) fn end_turn(&mut self, report: TurnReport) {
         let Some(charged_to) = self.state.in_turn.take() else { return };
-        let TurnReport { settled, stopped, cpu, recovered, is_abandoned } = report;
+        let TurnReport { settled, stopped, cpu, recovered } = report;
         self.record_cpu(charged_to, cpu);
         self.state.last_payer = Some(charged_to);
         self.discharge_turn();
@@ -175,18 +175,13 @@ impl Session {
                 ChargedTo::Background => {}
             }
         }
-        // An invocation whose context is gone ends with the others, below.
-        let ends_below = is_abandoned && matches!(charged_to, ChargedTo::Invocation(_));
-        if let Some(reason) = stopped.filter(|_| !ends_below) {
+        if let Some(reason) = stopped {
             self.stop_payer(charged_to, reason);
         }
         if let Some(reason) = self.state.evals.running.as_ref().and_then(|running| running.stop_requested) {
             self.stop_eval(reason);
         }
         self.stream_console();
-        if is_abandoned {
-            self.replace_abandoned();
-        }
         self.finish_recovery_turn(recovered);
         if self.state.reset_requested {
             self.reset_now();

@@ -139,8 +139,6 @@ pub(crate) struct TurnReport {
     pub cpu: Duration,
     /// After [`Work::Recover`]: whether there is room to work again.
     pub recovered: Option<bool>,
-    /// Whether it was given up in the middle, and its context with it: it needed more memory than any script gets.
-    pub is_abandoned: bool,
 }
 
 /// What the machine has to know of the context, as it is now.

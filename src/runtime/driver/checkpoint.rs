@@ -40,10 +40,8 @@ impl Driver {
     pub(super) fn copy_heap(&mut self, store: &Arc<ImageStore>) -> Result<HeapCheckpoint, ErrorObject> {
         let busy = |error: WakeError| ErrorObject::new(Kind::Busy, error.to_string());
         self.wake().map_err(busy)?;
-        self.context.enter().map_err(busy)?;
-        // First: it may cost the heap, and then there is nothing to be written.
-        self.free_roots();
         let engine = self.context.enter().map_err(busy)?.map(Rc::clone).ok_or_else(unsupported)?;
+        self.free_roots();
         engine.forget_random_words();
         let image =
             engine.with_pages(|pages| store.write(pages, &[])).map_err(|error| unavailable(&error))?;

@@ -14,8 +14,7 @@ use crate::limits::Limits;
 enum Place {
     Memory(Rc<Engine>),
     Image(Box<DormantContext>),
-    /// Between the two, or nowhere after a copy could not be restored or a turn was abandoned: then a fresh context
-    /// follows.
+    /// Between the two, or nowhere after a copy could not be restored: then a fresh context follows.
     Moving,
 }
 
@@ -78,12 +77,6 @@ impl Context {
     /// What its image takes on disk, if its heap is not in memory.
     pub(super) fn stored_bytes(&self) -> Option<u64> {
         self.dormant().and(self.image.as_ref()).map(StoredImage::stored_bytes)
-    }
-
-    /// Drops the engine with its heap as it is. A fresh context has to follow.
-    pub(super) fn drop_engine(&mut self) {
-        self.place = Place::Moving;
-        self.image = None;
     }
 
     /// Puts a fresh context in its place.

@@ -35,10 +35,8 @@ impl Driver {
 
     /// Hibernates an idle session, unless the collection of its garbage has given it something to do.
     pub(super) fn hibernate(&mut self) {
-        if !self.run_between_turns(|engine| engine.enter(|ctx| ctx.run_gc())) {
-            return;
-        }
         let Some(engine) = self.context.engine() else { return };
+        engine.enter(|ctx| ctx.run_gc());
         engine.used().end_turn();
         self.refresh_facts();
         if !self.has_turn_due() {

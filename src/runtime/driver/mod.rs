@@ -3,7 +3,6 @@
 //! The machine (`crate::session`) decides; the driver reads the clock, enters JavaScript and sends. It does one thing at a
 //! time. Messages are taken in between the slices of a turn and, one by one, between turns.
 
-mod abandon;
 mod beginning;
 mod checkpoint;
 mod context;
@@ -30,7 +29,6 @@ use super::hibernation::{Hibernation, IdleMark};
 use super::poll_counter::Pace;
 use super::port::Port;
 use super::shard::{Residence, Shard};
-use super::slice::Slice;
 use super::slices::{self, Contender};
 use super::total::MemoryTotal;
 use crate::limits::Limits;
@@ -44,7 +42,6 @@ use checkpoint::HeapCheckpoint;
 use context::Context;
 use durable::Durable;
 pub(crate) use fork::Fork;
-use turn::Outcome;
 
 /// What a driver is made of.
 pub(crate) struct DriverParts {
@@ -294,6 +291,19 @@ impl Driver {
         }
     }
 
+    /// Frees what is to be freed, if no JavaScript is on the stack. In a heap that is not in memory, or not in its slot, it
+    /// waits for the next turn.
+    fn free_roots(&mut self) {
+        let Some(engine) = self.context.present() else { return };
+        if self.session.machine.borrow().state.in_turn.is_some() || self.freed.is_empty() {
+            return;
+        }
+        for root in std::mem::take(&mut self.freed) {
+            engine.guest.roots.release(root);
+        }
+        self.refresh_facts();
+    }
+
     /// Tells the machine how the context stands.
     fn refresh_facts(&self) {
         if let Some(engine) = self.context.engine() {
@@ -341,10 +351,8 @@ impl Driver {
         let (mut counted, mut pace) = (spent, Pace::new());
         let outcome = loop {
             self.slices += 1;
-            match super::shard::watched(self.residence.as_ref(), || turn.resume()) {
-                Slice::Suspended => {}
-                Slice::Done(outcome) => break Some(outcome),
-                Slice::Abandoned => break None,
+            if let Some(outcome) = super::shard::watched(self.residence.as_ref(), || turn.resume()) {
+                break outcome;
             }
             let total = guest.meter.end_slice();
             let took = total.saturating_sub(counted);
@@ -363,17 +371,13 @@ impl Driver {
         };
         drop(contender);
         let cpu = guest.meter.finish();
-        drop(turn);
-        self.charge(cpu.saturating_sub(counted));
-        let Some(Outcome { settled, recovered }) = outcome else {
-            drop((engine, guest));
-            return self.end_abandoned(cpu);
-        };
         engine.used().end_turn();
-        drop(engine);
+        drop((turn, engine));
+        self.charge(cpu.saturating_sub(counted));
         self.refresh_facts();
+        let (settled, recovered) = (outcome.settled, outcome.recovered);
         let stopped = guest.meter.stopped();
-        self.apply(Input::TurnEnded(TurnReport { settled, stopped, cpu, recovered, is_abandoned: false }));
+        self.apply(Input::TurnEnded(TurnReport { settled, stopped, cpu, recovered }));
         self.free_roots();
     }
 

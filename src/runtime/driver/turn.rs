@@ -6,11 +6,10 @@ use std::rc::Rc;
 use rquickjs::{Ctx, Promise};
 
 use super::super::engine::{Engine, Look, Started};
-use super::super::kept::{Kept, keep};
 use super::super::slice;
 use super::super::source;
 use crate::schema::SchemaBudget;
-use crate::session::{ChargedTo, Settled, Turn, Work};
+use crate::session::{AwaitedPromise, ChargedTo, Settled, Turn, Work};
 
 /// Stack for native code beside the script's own: conversions, regular expressions, handlers that are ready.
 const NATIVE_STACK_BYTES: usize = 1536 << 10;
@@ -25,36 +24,25 @@ pub(super) struct Outcome {
 
 /// A turn that may be suspended and resumed until it is over.
 pub(super) fn begin(engine: &Rc<Engine>, turn: Turn) -> io::Result<slice::Turn<Outcome>> {
-    on_stack(engine, move |engine| {
-        let (turn, mut outcome) = (keep(turn), keep(Outcome::default()));
-        engine.enter(|ctx| run(engine, ctx, &turn, &mut outcome));
-        outcome.take()
-    })
-}
-
-/// Work with the engine on a stack of its own, where it can be abandoned.
-pub(super) fn on_stack<R: 'static>(
-    engine: &Rc<Engine>,
-    work: impl FnOnce(&Engine) -> R + 'static,
-) -> io::Result<slice::Turn<R>> {
     let engine = Rc::clone(engine);
     let stack_bytes = engine.guest.limits.stack_bytes_max + NATIVE_STACK_BYTES;
-    slice::Turn::new(stack_bytes, move || work(&keep(engine)))
+    slice::Turn::new(stack_bytes, move || engine.enter(|ctx| run(&engine, ctx, turn)))
 }
 
-fn run(engine: &Engine, ctx: &Ctx<'_>, turn: &Turn, outcome: &mut Kept<Outcome>) {
-    let charged_to = turn.charged_to;
-    let started = match &turn.work {
-        Work::Eval(source) => Some(engine.start_eval(ctx, charged_to, source)),
+fn run(engine: &Engine, ctx: &Ctx<'_>, turn: Turn) -> Outcome {
+    let Turn { charged_to, work, .. } = turn;
+    let mut outcome = Outcome::default();
+    let started = match work {
+        Work::Eval(source) => Some(engine.start_eval(ctx, charged_to, &source)),
         Work::Call { function, arguments, source, holder } => {
-            Some(engine.start_call(ctx, charged_to, *function, arguments, (*source, *holder)))
+            Some(engine.start_call(ctx, charged_to, function, &arguments, (source, holder)))
         }
         Work::Settle(settlements) => {
-            settlements.iter().for_each(|settlement| engine.settle(ctx, settlement));
+            settlements.into_iter().for_each(|settlement| engine.settle(ctx, settlement));
             None
         }
         Work::Timer(timer) => {
-            engine.fire_timer(ctx, *timer);
+            engine.fire_timer(ctx, timer);
             None
         }
         Work::Bindings => {
@@ -62,41 +50,40 @@ fn run(engine: &Engine, ctx: &Ctx<'_>, turn: &Turn, outcome: &mut Kept<Outcome>)
             None
         }
         Work::Recover(stopped) => {
-            let declared = stopped.as_ref().map(|source| source::declared_names(&source.code));
-            let declared = keep(declared.unwrap_or_default());
+            let declared = stopped.map(|source| source::declared_names(&source.code)).unwrap_or_default();
             outcome.recovered = Some(engine.recover_memory(ctx, &declared));
             None
         }
         Work::Jobs => None,
     };
     match started {
-        Some(Ok(Started::Waiting(awaited))) => engine.guest.machine_mut().state.promises.push(awaited.take()),
-        Some(Ok(Started::Over(over))) => outcome.settled.push(over.take()),
+        Some(Ok(Started::Waiting(awaited))) => engine.guest.machine_mut().state.promises.push(awaited),
+        Some(Ok(Started::Over(over))) => outcome.settled.push(over),
         // A script that was stopped did not fail: the session knows why it ended.
         Some(Err(error)) if engine.guest.meter.stopped().is_none() => {
-            outcome.settled.push(Settled { charged_to, outcome: Err(error.take()), exported: Vec::new() });
+            outcome.settled.push(Settled { charged_to, outcome: Err(error), exported: Vec::new() });
         }
         Some(Err(_)) | None => {}
     }
-    pump(engine, ctx, outcome);
+    pump(engine, ctx, &mut outcome.settled);
     // What an eval leaves unhandled at its end may still be handled by the jobs it leaves: that is reported later.
     let is_stopped = engine.guest.meter.stopped().is_some();
     if !is_stopped && !has_eval(&outcome.settled) {
         engine.report_rejections(ctx);
     }
+    outcome
 }
 
 fn set_bindings(engine: &Engine, ctx: &Ctx<'_>) {
     let (names, schema_bytes) = {
         let machine = engine.guest.machine();
         let client = machine.state.client.as_ref();
-        (keep(machine.visible_names()), client.map_or(0, |client| client.schema_bytes))
+        (machine.visible_names(), client.map_or(0, |client| client.schema_bytes))
     };
     let left = engine.guest.limits.schema_bytes_max.saturating_sub(schema_bytes);
     engine.guest.schema_budget.replace(SchemaBudget::new(left));
     if engine.set_bindings(ctx, names.iter().map(String::as_str)).is_err() {
-        ctx.catch();
-        tracing::warn!("the script's bindings could not be set");
+        tracing::warn!(thrown = ?ctx.catch(), "the script's bindings could not be set");
     }
 }
 
@@ -107,35 +94,30 @@ fn has_eval(settled: &[Settled]) -> bool {
 
 /// Runs jobs and looks at what is awaited, until neither brings anything new. The jobs that an eval leaves at its end run
 /// after its answer.
-fn pump(engine: &Engine, ctx: &Ctx<'_>, outcome: &mut Kept<Outcome>) {
+fn pump(engine: &Engine, ctx: &Ctx<'_>, settled: &mut Vec<Settled>) {
     let roots = &engine.guest.roots;
     loop {
         // Taken out while JavaScript runs: no borrow may be held across a suspension.
-        let mut promises = keep(std::mem::take(&mut engine.guest.machine_mut().state.promises));
-        if !has_eval(&outcome.settled) {
+        let mut promises = std::mem::take(&mut engine.guest.machine_mut().state.promises);
+        if !has_eval(settled) {
             let main = promises.iter().find(|awaited| matches!(awaited.charged_to, ChargedTo::Eval(_)));
             let main = main.and_then(|main| roots.get::<Promise<'_>>(ctx, main.promise).ok());
             engine.run_jobs(ctx, main.as_ref());
         }
-        let (mut again, mut at) = (false, 0);
-        while engine.guest.meter.stopped().is_none()
-            && let Some(awaited) = promises.get(at)
-        {
-            let before = awaited.promise;
-            match engine.look_at(ctx, awaited) {
-                Look::Pending => at += 1,
-                Look::Again(promise) => {
+        let mut again = false;
+        if engine.guest.meter.stopped().is_none() {
+            promises.retain_mut(|awaited: &mut AwaitedPromise| match engine.look_at(ctx, awaited) {
+                Look::Pending => true,
+                Look::Again => {
                     again = true;
-                    promises[at].promise = promise;
-                    at += 1;
-                    roots.release(before);
+                    true
                 }
                 Look::Over(over) => {
-                    outcome.settled.push(over.take());
-                    promises.remove(at);
-                    roots.release(before);
+                    roots.release(awaited.promise);
+                    settled.push(over);
+                    false
                 }
-            }
+            });
         }
         engine.guest.machine_mut().state.promises.append(&mut promises);
         if !again {

@@ -3,13 +3,9 @@
 //! What QuickJS refuses may be TypeScript, so a refusal must be distinguished from a lack of memory or stack. It is recognised by the
 //! prototype of the error, which the prelude keeps aside: an earlier eval may have changed everything that can be read from it.
 
-use std::borrow::Cow;
-use std::ffi::CString;
-
 use rquickjs::Ctx;
 
-use super::super::kept::{Kept, keep};
-use super::super::script::{Code, Script};
+use super::super::script::{Code, CompileError, Script};
 use super::super::source::{self, PreparedCode};
 use super::super::thrown::{self, SourceMap};
 use super::Engine;
@@ -20,7 +16,7 @@ use crate::session::tables::EvalSource;
 /// An eval's code as the engine took it.
 pub(super) struct Compiled<'js> {
     pub(super) script: Script<'js>,
-    pub(super) positions: Kept<Positions>,
+    pub(super) positions: Positions,
     /// Whether it gives a promise of `{value}` instead of its value.
     pub(super) awaits: bool,
 }
@@ -28,13 +24,13 @@ pub(super) struct Compiled<'js> {
 /// Why an eval's code was not compiled.
 enum Refusal {
     /// It is not JavaScript.
-    Syntax(Kept<ErrorObject>),
+    Syntax(ErrorObject),
     /// There was no memory or no stack for it.
-    Failure(Kept<ErrorObject>),
+    Failure(ErrorObject),
 }
 
 impl Refusal {
-    fn into_error(self) -> Kept<ErrorObject> {
+    fn into_error(self) -> ErrorObject {
         match self {
             Self::Syntax(error) | Self::Failure(error) => error,
         }
@@ -49,7 +45,7 @@ impl Engine {
         prepared: PreparedCode<'_>,
         source: &EvalSource,
         options: &source::Options<'_>,
-    ) -> Result<Compiled<'js>, Kept<ErrorObject>> {
+    ) -> Result<Compiled<'js>, ErrorObject> {
         let refused = match self.try_compile(ctx, prepared, &source.name) {
             Ok(compiled) => return Ok(compiled),
             Err(Refusal::Failure(error)) => return Err(error),
@@ -71,36 +67,36 @@ impl Engine {
         let PreparedCode { code, positions } = prepared;
         // A word in a string or a comment costs only the promise.
         let awaits = code.contains("await");
-        let text = match code {
-            Cow::Borrowed(code) => CString::new(code),
-            Cow::Owned(code) => CString::new(code),
-        };
-        let (Ok(text), Ok(file)) = (text, CString::new(name)) else {
-            let message = "SyntaxError: the code contains a NUL character";
-            return Err(Refusal::Syntax(keep(ErrorObject::new(Kind::SyntaxError, message))));
-        };
-        let (text, file, positions) = (keep(text), keep(file), keep(positions));
-        match self.compile_untouched(ctx, &Code { text: &text, name: &file, awaits }) {
+        match self.compile_untouched(ctx, &Code { text: &code, name, awaits }) {
             Ok(script) => Ok(Compiled { script, positions, awaits }),
-            Err(error) => Err(self.refusal(ctx, error, &SourceMap { name, positions: &positions })),
+            Err(CompileError::Nul(_)) => {
+                let message = "SyntaxError: the code contains a NUL character";
+                Err(Refusal::Syntax(ErrorObject::new(Kind::SyntaxError, message)))
+            }
+            Err(CompileError::Thrown(error)) => {
+                Err(self.refusal(ctx, error, &SourceMap { name, positions: &positions }))
+            }
         }
     }
 
     /// Compiles so that no script has seen the error, which it could have changed: QuickJS calls the script's
     /// `prepareStackTrace` for it. Without one, which is the rule, nothing is compiled twice.
-    fn compile_untouched<'js>(&self, ctx: &Ctx<'js>, code: &Code<'_>) -> rquickjs::Result<Script<'js>> {
+    fn compile_untouched<'js>(&self, ctx: &Ctx<'js>, code: &Code<'_>) -> Result<Script<'js>, CompileError> {
         let compiled = Script::compile(ctx, code);
-        if !matches!(&compiled, Err(error) if error.is_exception()) {
+        if !matches!(&compiled, Err(CompileError::Thrown(error)) if error.is_exception()) {
             return compiled;
         }
         let thrown = ctx.catch();
         if !self.pause_prepare_stack_trace(ctx, true) {
-            return Err(ctx.throw(thrown));
+            return Err(CompileError::Thrown(ctx.throw(thrown)));
         }
         let compiled = Script::compile(ctx, code);
         let thrown = ctx.catch();
         self.pause_prepare_stack_trace(ctx, false);
-        compiled.map_err(|_| ctx.throw(thrown))
+        compiled.map_err(|error| match error {
+            CompileError::Thrown(_) => CompileError::Thrown(ctx.throw(thrown)),
+            nul @ CompileError::Nul(_) => nul,
+        })
     }
 
     /// Returns whether the script has one.
@@ -124,7 +120,7 @@ impl Engine {
     }
 }
 
-pub(super) fn syntax_error(error: &source::SourceError, name: &str) -> Kept<ErrorObject> {
-    let object = ErrorObject::new(Kind::SyntaxError, format!("SyntaxError: {}", error.message));
-    keep(object.with("stack", format!("    at {name}:{}:{}", error.line, error.column)))
+pub(super) fn syntax_error(error: &source::SourceError, name: &str) -> ErrorObject {
+    ErrorObject::new(Kind::SyntaxError, format!("SyntaxError: {}", error.message))
+        .with("stack", format!("    at {name}:{}:{}", error.line, error.column))
 }

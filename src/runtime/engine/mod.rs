@@ -18,7 +18,6 @@ use rquickjs::{Ctx, Function, Object, Promise, Value as JsValue};
 use super::guest::{Guest, SharedSession, kit_function};
 use super::heap::{Arena, HeapMemory, HeapUsage, SlotError};
 use super::host;
-use super::kept::{Kept, keep};
 use super::poll_counter::PollCounter;
 use super::prelude;
 use super::thrown::SourceMap;
@@ -52,10 +51,10 @@ pub(crate) enum EngineError {
 pub(crate) enum Look {
     /// It is not over.
     Pending,
-    /// It was resolved with a promise, which is to be awaited in its place.
-    Again(RootId),
+    /// It was resolved with a promise, which is awaited now in its place.
+    Again,
     /// It is over.
-    Over(Kept<Settled>),
+    Over(Settled),
 }
 
 /// The context of one session. The fields are dropped in this order.
@@ -71,7 +70,6 @@ impl Engine {
     pub(crate) fn new(limits: Arc<Limits>, share: Share) -> Result<Self, EngineError> {
         let guest = Guest::new(limits, share.total());
         let used = Rc::new(HeapUsage::new(guest.limits.memory_bytes_max, share, Arena::new()?));
-        guest.heap.get_or_init(|| Rc::downgrade(&used));
         let runtime = HeapRuntime::new(HeapMemory::new(&guest.meter, &used))?;
         runtime.attach_hooks(&guest);
         let poll_counter = runtime.enter(|ctx| PollCounter::new(ctx, used.arena().presence()));
@@ -180,9 +178,9 @@ impl Engine {
     }
 
     /// Holds a promise for the session, which awaits it between turns.
-    fn hold<'js>(&self, ctx: &Ctx<'js>, promise: Promise<'js>) -> Result<RootId, Kept<ErrorObject>> {
+    fn hold<'js>(&self, ctx: &Ctx<'js>, promise: Promise<'js>) -> Result<RootId, ErrorObject> {
         let held = self.guest.roots.hold(ctx, promise);
-        held.map_err(|error| keep(ErrorObject::new(Kind::Internal, error.to_string())))
+        held.map_err(|error| ErrorObject::new(Kind::Internal, error.to_string()))
     }
 
     pub(super) fn ignore<T>(&self, ctx: &Ctx<'_>, result: rquickjs::Result<T>) {

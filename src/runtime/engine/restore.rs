@@ -223,7 +223,6 @@ impl Engine {
         let guest = Guest::new(limits, share.total());
         let used = Rc::new(HeapUsage::new(guest.limits.memory_bytes_max, share, arena));
         used.resume(data.memory_bytes);
-        guest.heap.get_or_init(|| Rc::downgrade(&used));
         let memory = HeapMemory::new(&guest.meter, &used);
         // SAFETY: guaranteed by the caller.
         let runtime = unsafe { HeapRuntime::from_restored(data.runtime, memory) }?;

@@ -1,14 +1,11 @@
 //! What happens until something that runs is over: answers, timers, jobs, and the look at its promise.
 
-use std::ffi::CString;
-
 use rquickjs::promise::PromiseState;
 use rquickjs::{Ctx, Object, Promise, Value as JsValue};
 
-use super::super::kept::{Kept, keep};
+use super::super::source;
 use super::super::thrown::{self, SourceMap};
-use super::super::value::{EncodeError, Encoding, Fault, Text, Tree};
-use super::super::{script, source};
+use super::super::value::{EncodeError, Fault, Text, Tree};
 use super::{Engine, Look, map_of};
 use crate::limits::Limits;
 use crate::rpc::{ErrorObject, Kind};
@@ -17,14 +14,14 @@ use crate::session::{AwaitedPromise, ChargedTo, Encoded, RefHolder, Settled, Set
 
 impl Engine {
     /// Settles a call that the script waits for.
-    pub(crate) fn settle(&self, ctx: &Ctx<'_>, settlement: &Settlement) {
+    pub(crate) fn settle(&self, ctx: &Ctx<'_>, settlement: Settlement) {
         let Settlement { call, outcome, source, .. } = settlement;
-        let waiting = self.guest.machine_mut().state.script_calls.take(*call);
+        let waiting = self.guest.machine_mut().state.script_calls.take(call);
         let Some(ScriptCall { resolve, reject, stack, .. }) = waiting else { return };
-        let (roots, stack) = (&self.guest.roots, keep(stack));
+        let roots = &self.guest.roots;
         let settled = roots.get(ctx, resolve).and_then(|resolve| {
             let reject = roots.get(ctx, reject)?;
-            self.guest.settle(ctx, &resolve, &reject, (outcome, *source), Some(&stack))
+            self.guest.settle(ctx, &resolve, &reject, (outcome, source), Some(&stack))
         });
         roots.release(resolve);
         roots.release(reject);
@@ -40,7 +37,7 @@ impl Engine {
             let thrown = ctx.catch();
             if !thrown.is_uncatchable_error() {
                 let text = self.guest.describe(ctx, thrown);
-                self.guest.print("error", format!("Uncaught {}", *text));
+                self.guest.print("error", format!("Uncaught {text}"));
             }
         }
     }
@@ -55,31 +52,35 @@ impl Engine {
     }
 
     /// How an awaited promise ended, if it has. A promise inside is awaited in its place.
-    pub(crate) fn look_at(&self, ctx: &Ctx<'_>, awaited: &AwaitedPromise) -> Look {
-        let Ok(promise) = self.guest.roots.get::<Promise<'_>>(ctx, awaited.promise) else {
+    pub(crate) fn look_at(&self, ctx: &Ctx<'_>, awaited: &mut AwaitedPromise) -> Look {
+        let roots = &self.guest.roots;
+        let Ok(promise) = roots.get::<Promise<'_>>(ctx, awaited.promise) else {
             return Look::Pending;
         };
-        let error = match promise.result::<Object<'_>>() {
+        let outcome = match promise.result::<Object<'_>>() {
             None => return Look::Pending,
             Some(Ok(result)) => match result.get::<_, JsValue<'_>>("value") {
                 Ok(value) if value.is_promise() => match self.wrap(ctx, value) {
                     Ok(promise) => match self.hold(ctx, promise) {
-                        Ok(promise) => return Look::Again(promise),
-                        Err(error) => error,
+                        Ok(promise) => {
+                            roots.release(std::mem::replace(&mut awaited.promise, promise));
+                            return Look::Again;
+                        }
+                        Err(error) => Err(error),
                     },
-                    Err(error) => self.failure(ctx, error, &map_of(awaited)),
+                    Err(error) => Err(self.failure(ctx, error, &map_of(awaited))),
                 },
                 Ok(value) => {
                     return Look::Over(self.settled(ctx, awaited.charged_to, &value, awaited.holder));
                 }
-                Err(error) => self.failure(ctx, error, &map_of(awaited)),
+                Err(error) => Err(self.failure(ctx, error, &map_of(awaited))),
             },
             Some(Err(error)) => {
                 self.guest.forget_rejection(ctx, promise.as_value());
-                self.failure(ctx, error, &map_of(awaited))
+                Err(self.failure(ctx, error, &map_of(awaited)))
             }
         };
-        Look::Over(failed(awaited.charged_to, error))
+        Look::Over(Settled { charged_to: awaited.charged_to, outcome, exported: Vec::new() })
     }
 
     /// The end of something that gave this value. The client gets it as text, a handler as a tree.
@@ -89,17 +90,18 @@ impl Engine {
         charged_to: ChargedTo,
         value: &JsValue<'js>,
         holder: RefHolder,
-    ) -> Kept<Settled> {
-        let guest = &self.guest;
+    ) -> Settled {
+        let (guest, mut exported) = (&self.guest, Vec::new());
         let encoded = match (charged_to, holder) {
-            (ChargedTo::Eval(_), _) | (ChargedTo::Invocation(_), RefHolder::Client) => guest
-                .encode::<Text>(ctx, value, holder)
-                .map(|encoding| over(charged_to, encoding, Encoded::Text)),
-            (ChargedTo::Invocation(_), RefHolder::Handler) | (ChargedTo::Background, _) => guest
-                .encode::<Tree>(ctx, value, holder)
-                .map(|encoding| over(charged_to, encoding, Encoded::Tree)),
+            (ChargedTo::Eval(_), _) | (ChargedTo::Invocation(_), RefHolder::Client) => {
+                guest.encode::<Text>(ctx, value, holder, &mut exported).map(Encoded::Text)
+            }
+            (ChargedTo::Invocation(_), RefHolder::Handler) | (ChargedTo::Background, _) => {
+                guest.encode::<Tree>(ctx, value, holder, &mut exported).map(Encoded::Tree)
+            }
         };
-        encoded.unwrap_or_else(|error| failed(charged_to, keep(encode_failure(&error, &guest.limits))))
+        let outcome = encoded.map_err(|error| encode_failure(&error, &guest.limits));
+        Settled { charged_to, outcome, exported }
     }
 
     /// A promise of `{value}`, which is what an eval gives.
@@ -109,8 +111,7 @@ impl Engine {
 
     /// The value of a code that is data alone; `None` when it is not, and has to be run.
     pub(super) fn read_data<'js>(&self, ctx: &Ctx<'js>, code: &str) -> Option<JsValue<'js>> {
-        let text = keep(CString::new(source::json_of(code)?).ok()?);
-        let read = script::parse_json(ctx, &text);
+        let read = ctx.json_parse(source::json_of(code)?);
         if read.is_err() {
             ctx.catch();
         }
@@ -118,14 +119,9 @@ impl Engine {
     }
 
     /// The error for what was thrown.
-    pub(super) fn failure(
-        &self,
-        ctx: &Ctx<'_>,
-        error: rquickjs::Error,
-        map: &SourceMap<'_>,
-    ) -> Kept<ErrorObject> {
+    pub(super) fn failure(&self, ctx: &Ctx<'_>, error: rquickjs::Error, map: &SourceMap<'_>) -> ErrorObject {
         if !error.is_exception() {
-            return keep(ErrorObject::new(Kind::Internal, error.to_string()));
+            return ErrorObject::new(Kind::Internal, error.to_string());
         }
         self.describe_thrown(ctx, ctx.catch(), map)
     }
@@ -136,15 +132,15 @@ impl Engine {
         ctx: &Ctx<'js>,
         thrown: JsValue<'js>,
         map: &SourceMap<'_>,
-    ) -> Kept<ErrorObject> {
+    ) -> ErrorObject {
         let is_null = thrown.is_null();
         match thrown::describe(ctx, &self.guest, thrown, map) {
             // With no memory left QuickJS cannot even make the error, and throws null.
             Some(error) if !is_null || !self.is_out_of_memory() => error,
             None if !self.is_out_of_memory() => {
-                keep(ErrorObject::new(Kind::EvalError, "an error that cannot be shown"))
+                ErrorObject::new(Kind::EvalError, "an error that cannot be shown")
             }
-            Some(_) | None => keep(ErrorObject::new(Kind::MemoryLimit, "InternalError: out of memory")),
+            Some(_) | None => ErrorObject::new(Kind::MemoryLimit, "InternalError: out of memory"),
         }
     }
 
@@ -155,34 +151,21 @@ impl Engine {
 
     /// Reports the rejections that were not handled by the end of the turn.
     pub(crate) fn report_rejections(&self, ctx: &Ctx<'_>) {
-        let rejections = keep(std::mem::take(&mut self.guest.machine_mut().state.rejections));
-        for Rejection { promise, reason } in rejections.iter().copied() {
+        let rejections = std::mem::take(&mut self.guest.machine_mut().state.rejections);
+        for Rejection { promise, reason } in rejections {
             let thrown = self.guest.roots.get(ctx, reason);
             self.guest.roots.release(promise);
             self.guest.roots.release(reason);
             if let Ok(reason) = thrown {
                 let text = self.guest.describe(ctx, reason);
-                self.guest.print("error", format!("Uncaught (in promise) {}", *text));
+                self.guest.print("error", format!("Uncaught (in promise) {text}"));
             }
         }
     }
 }
 
-fn over<W>(
-    charged_to: ChargedTo,
-    encoding: Kept<Encoding<W>>,
-    form: impl FnOnce(W) -> Encoded,
-) -> Kept<Settled> {
-    let Encoding { value, exported } = encoding.take();
-    keep(Settled { charged_to, outcome: Ok(form(value)), exported })
-}
-
-fn failed(charged_to: ChargedTo, error: Kept<ErrorObject>) -> Kept<Settled> {
-    keep(Settled { charged_to, outcome: Err(error.take()), exported: Vec::new() })
-}
-
 fn encode_failure(error: &EncodeError, limits: &Limits) -> ErrorObject {
-    match error.fault() {
+    match &error.fault {
         Fault::Unserializable(why) => {
             ErrorObject::new(Kind::Unserializable, format!("the value cannot be sent: {why}"))
                 .with("path", error.path())

@@ -2,9 +2,8 @@
 
 use rquickjs::atom::PredefinedAtom;
 use rquickjs::{Ctx, Function, Object, Value as JsValue};
+use serde_json::Value;
 
-use super::super::kept::{Kept, keep};
-use super::super::raw;
 use super::super::source;
 use super::super::thrown::SourceMap;
 use super::super::value::{self, DecodeError};
@@ -20,9 +19,9 @@ use crate::session::{
 /// What began to run.
 pub(crate) enum Started {
     /// It gives a promise, which is to be watched.
-    Waiting(Kept<AwaitedPromise>),
+    Waiting(AwaitedPromise),
     /// It is over already.
-    Over(Kept<Settled>),
+    Over(Settled),
 }
 
 impl Engine {
@@ -32,7 +31,7 @@ impl Engine {
         ctx: &Ctx<'_>,
         charged_to: ChargedTo,
         source: &EvalSource,
-    ) -> Result<Started, Kept<ErrorObject>> {
+    ) -> Result<Started, ErrorObject> {
         self.drop_shadows(ctx);
         if let Some(value) = self.read_data(ctx, &source.code) {
             return Ok(Started::Over(self.settled(ctx, charged_to, &value, RefHolder::Client)));
@@ -49,15 +48,19 @@ impl Engine {
         let promise = if awaits {
             value
                 .try_into_promise()
-                .map_err(|_| keep(ErrorObject::new(Kind::Internal, "an eval without promise")))?
+                .map_err(|_| ErrorObject::new(Kind::Internal, "an eval without promise"))?
         } else if value.is_promise() {
             self.wrap(ctx, value).map_err(|error| self.failure(ctx, error, &map))?
         } else {
             return Ok(Started::Over(self.settled(ctx, charged_to, &value, RefHolder::Client)));
         };
-        let promise = self.hold(ctx, promise)?;
-        let (name, positions, holder) = (source.name.clone(), positions.take(), RefHolder::Client);
-        Ok(Started::Waiting(keep(AwaitedPromise { charged_to, promise, name, positions, holder })))
+        Ok(Started::Waiting(AwaitedPromise {
+            charged_to,
+            promise: self.hold(ctx, promise)?,
+            name: source.name.clone(),
+            positions,
+            holder: RefHolder::Client,
+        }))
     }
 
     /// What a script put in the place of a binding stays there until the next eval begins.
@@ -92,23 +95,29 @@ impl Engine {
         function: RootId,
         arguments: &Arguments,
         (source, holder): (ValueSource, RefHolder),
-    ) -> Result<Started, Kept<ErrorObject>> {
-        let failed = |_| keep(ErrorObject::new(Kind::Internal, "the function is not of this session"));
+    ) -> Result<Started, ErrorObject> {
+        let failed = |_| ErrorObject::new(Kind::Internal, "the function is not of this session");
         let function: Function<'_> = self.guest.roots.get(ctx, function).map_err(failed)?;
-        let mut decoded = raw::Arguments::new(ctx);
-        self.decode_arguments(ctx, arguments, source, &mut decoded)
+        let decoded = self
+            .decode_arguments(ctx, arguments, source)
             .map_err(|error| error.into_object(Kind::InvalidParams))?;
-        let positions = keep(Positions::default());
-        match decoded.call::<JsValue<'_>>(&function).and_then(|value| self.wrap(ctx, value)) {
+        let mut list = rquickjs::function::Args::new(ctx.clone(), decoded.len());
+        for argument in decoded {
+            list.push_arg(argument).map_err(failed)?;
+        }
+        let positions = Positions::default();
+        let name = String::new();
+        match function.call_arg::<JsValue<'_>>(list).and_then(|value| self.wrap(ctx, value)) {
             Ok(promise) => {
                 let promise = self.hold(ctx, promise)?;
-                let (name, positions) = (String::new(), positions.take());
-                Ok(Started::Waiting(keep(AwaitedPromise { charged_to, promise, name, positions, holder })))
+                Ok(Started::Waiting(AwaitedPromise { charged_to, promise, name, positions, holder }))
             }
-            Err(error) => Err(self.failure(ctx, error, &SourceMap { name: "", positions: &positions })),
+            Err(error) => Err(self.failure(ctx, error, &SourceMap { name: &name, positions: &positions })),
         }
     }
+}
 
+impl Engine {
     /// Builds the arguments of a call. The path of an error counts from the parameters of the client's `invoke`, or from
     /// the list of a handler's arguments.
     fn decode_arguments<'js>(
@@ -116,24 +125,21 @@ impl Engine {
         ctx: &Ctx<'js>,
         arguments: &Arguments,
         source: ValueSource,
-        decoded: &mut raw::Arguments<'js>,
-    ) -> Result<(), DecodeError> {
-        let short = |_| DecodeError::of_kind(Kind::MemoryLimit, "not enough memory in the session");
+    ) -> Result<Vec<JsValue<'js>>, DecodeError> {
         match arguments {
             Arguments::Trees(trees) => {
-                for (index, tree) in trees.iter().enumerate() {
-                    let value = self.guest.decode(ctx, tree, source);
-                    decoded.push(value.map_err(|error| error.inside(&index.to_string()))?).map_err(short)?;
-                }
-                Ok(())
+                let decode = |(index, tree): (usize, &Value)| {
+                    self.guest.decode(ctx, tree, source).map_err(|error| error.inside(&index.to_string()))
+                };
+                trees.iter().enumerate().map(decode).collect()
             }
             Arguments::Text(RawPayload::Input(text)) => {
-                let value = self.guest.decode_text(ctx, text.get(), source);
-                decoded.push(value.map_err(|error| error.inside("input"))?).map_err(short)
+                let decoded = self.guest.decode_text(ctx, text.get(), source);
+                decoded.map(|argument| vec![argument]).map_err(|error| error.inside("input"))
             }
             Arguments::Text(RawPayload::Args(list)) => {
-                let listed = self.guest.decode_list(ctx, list.get(), source, decoded);
-                listed.map_err(|error| error.inside("args"))
+                let decoded = self.guest.decode_list(ctx, list.get(), source);
+                decoded.map_err(|error| error.inside("args"))
             }
         }
     }

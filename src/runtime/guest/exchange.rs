@@ -6,9 +6,7 @@ use std::sync::Arc;
 use rquickjs::{Ctx, Function, Value as JsValue};
 use serde_json::{Map, Value};
 
-use super::super::kept::{Kept, keep};
-use super::super::raw::Arguments;
-use super::super::value::{DecodeError, Decoder, EncodeError, Encoder, Encoding, Fault, Form, Kit};
+use super::super::value::{DecodeError, Decoder, EncodeError, Encoder, Fault, Form, Kit};
 use super::{Guest, kit_function};
 use crate::protocol::fn_ref::FnRef;
 use crate::rpc::Kind;
@@ -18,43 +16,44 @@ use crate::session::tables::Freed;
 use crate::session::{Callable, RefHolder, RootId, ValueSource};
 
 impl Guest {
-    /// Walks a value of the script; functions in it are exported to `holder`.
+    /// Walks a value of the script; functions in it are exported to `holder`, and are listed in `exported`.
     pub(crate) fn encode<'js, F: Form>(
         &self,
         ctx: &Ctx<'js>,
         value: &JsValue<'js>,
         holder: RefHolder,
-    ) -> Result<Kept<Encoding<F::Whole>>, EncodeError> {
+        exported: &mut Vec<u64>,
+    ) -> Result<F::Whole, EncodeError> {
         let kit = |name: &str| kit_function(&self.kit(ctx)?, name);
-        let mut export = |function| self.export(ctx, &kit, function, holder);
-        let mut encoder = Encoder::<F>::new(ctx, &kit, &mut export, &self.limits);
-        let encoded = encoder.top(value);
+        let mut export = |function| self.export(ctx, &kit, function, holder, exported);
+        let encoded = Encoder::<F>::new(ctx, &kit, &mut export, &self.limits).top(value);
         if encoded.is_err() {
-            self.take_back(holder, keep(encoder.take_exported()));
+            self.take_back(holder, exported);
         }
         encoded
     }
 
-    /// Exports a function; returns its number, its reference and its name.
+    /// Exports a function; returns its reference and its name.
     fn export<'js>(
         &self,
         ctx: &Ctx<'js>,
         kit: &Kit<'_, 'js>,
         function: Function<'js>,
         holder: RefHolder,
-    ) -> Result<Kept<(u64, String, String)>, EncodeError> {
+        exported: &mut Vec<u64>,
+    ) -> Result<(String, String), EncodeError> {
         let unusable = |error: rquickjs::Error| {
             let is_stopped = error.is_exception() && ctx.catch().is_uncatchable_error();
             let gone = || Fault::Unserializable("the prelude is gone".to_owned());
             EncodeError::new(if is_stopped { Fault::Stopped } else { gone() })
         };
-        let name = match function.get::<_, Kept<String>>("name") {
+        let name = match function.get::<_, String>("name") {
             Ok(name) => name,
             // A getter may throw what it likes, but not hide that the script is stopped.
             Err(_) if ctx.catch().is_uncatchable_error() => {
                 return Err(EncodeError::new(Fault::Stopped));
             }
-            Err(_) => keep(String::new()),
+            Err(_) => String::new(),
         };
         let identify = kit("identify").map_err(unusable)?;
         let callable = Callable::Script(identify.call((function.clone(),)).map_err(unusable)?);
@@ -63,21 +62,17 @@ impl Guest {
             let number = references.export(holder, &callable);
             (number.map_err(|_| EncodeError::new(Fault::TooManyRefs))?, references.root_of(&callable))
         };
+        exported.push(number);
         if root.is_none() {
-            match self.roots.hold(ctx, function) {
-                Ok(root) => self.machine_mut().state.references.set_root(&callable, root),
-                Err(error) => {
-                    self.machine_mut().state.references.release(holder, number, 1);
-                    return Err(unusable(error));
-                }
-            }
+            let root = self.roots.hold(ctx, function).map_err(unusable)?;
+            self.machine_mut().state.references.set_root(&callable, root);
         }
-        Ok(keep((number, FnRef::Script(number).to_string(), name.take())))
+        Ok((FnRef::Script(number).to_string(), name))
     }
 
     /// Releases what was exported in a value that is not sent after all.
-    pub(super) fn take_back(&self, holder: RefHolder, mut exported: Kept<Vec<u64>>) {
-        while let Some(number) = exported.pop() {
+    pub(super) fn take_back(&self, holder: RefHolder, exported: &mut Vec<u64>) {
+        for number in exported.drain(..) {
             let freed = self.machine_mut().state.references.release(holder, number, 1);
             if let Some(Freed::Root(root)) = freed {
                 self.roots.release(root);
@@ -111,9 +106,8 @@ impl Guest {
         ctx: &Ctx<'js>,
         text: &str,
         source: ValueSource,
-        values: &mut Arguments<'js>,
-    ) -> Result<(), DecodeError> {
-        self.decode_with(ctx, source, |decoder| decoder.list(text, values))
+    ) -> Result<Vec<JsValue<'js>>, DecodeError> {
+        self.decode_with(ctx, source, |decoder| decoder.list(text))
     }
 
     fn decode_with<'js, R>(
@@ -124,15 +118,15 @@ impl Guest {
     ) -> R {
         let kit = |name: &str| kit_function(&self.kit(ctx)?, name);
         let mut import = |id: &str, name: &str, fields: &Map<String, Value>| {
-            let key = keep(match source {
+            let key = match source {
                 ValueSource::Handler => FnRef::parse_or_unknown(id),
                 ValueSource::Client(connection) => FnRef::Client { connection, id: id.to_owned() },
-            });
+            };
             match self.own_function(&key) {
                 Some(function) => self.roots.get(ctx, function).map_err(|_| too_many_refs()),
                 None => {
                     let declared = matches!(source, ValueSource::Client(_)).then_some(fields);
-                    self.import(ctx, &kit, (&key, name), declared)
+                    self.import(ctx, &kit, (key, name), declared)
                 }
             }
         };
@@ -156,21 +150,21 @@ impl Guest {
         &self,
         ctx: &Ctx<'js>,
         kit: &Kit<'_, 'js>,
-        (key, name): (&FnRef, &str),
+        (key, name): (FnRef, &str),
         declared: Option<&Map<String, Value>>,
     ) -> Result<Function<'js>, DecodeError> {
-        if !self.machine().state.references.has_room_for(key) {
+        if !self.machine().state.references.has_room_for(&key) {
             return Err(too_many_refs());
         }
-        let compiled = declared.map(|fields| self.compile_schemas(key, fields)).transpose()?.flatten();
+        let compiled = declared.map(|fields| self.compile_schemas(&key, fields)).transpose()?.flatten();
         {
             let references = &mut self.machine_mut().state.references;
-            references.import(key).map_err(|_| too_many_refs())?;
+            references.import(&key).map_err(|_| too_many_refs())?;
             if let Some(schemas) = compiled {
-                references.set_import_schemas(key, schemas);
+                references.set_import_schemas(&key, schemas);
             }
         }
-        let text = keep(key.to_string());
+        let text = key.to_string();
         let imported = kit("importFunction").and_then(|import| import.call((text, name)));
         imported.map_err(|error| {
             if error.is_exception() {
@@ -192,11 +186,12 @@ impl Guest {
         }
         let budget = self.schema_budget.borrow();
         let schemas = FunctionSchemas::compile(fields, SchemaSource::Client(&budget))
-            .map_err(|error| DecodeError::at(error.message, error.path))?;
+            .map_err(|error| DecodeError { message: error.message, path: error.path, kind: None })?;
         Ok((!schemas.is_empty()).then(|| Arc::new(schemas)))
     }
 }
 
 fn too_many_refs() -> DecodeError {
-    DecodeError::of_kind(Kind::TooManyRefs, "too many live function references")
+    let message = "too many live function references".to_owned();
+    DecodeError { message, path: String::new(), kind: Some(Kind::TooManyRefs) }
 }

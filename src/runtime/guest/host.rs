@@ -3,7 +3,6 @@
 //! Their names for the prelude are in the table of `../host/mod.rs`, which says how to add one.
 
 use std::any::Any;
-use std::rc::Weak;
 use std::time::Duration;
 
 use rquickjs::{
@@ -11,7 +10,6 @@ use rquickjs::{
 };
 
 use super::super::host::uuid_text;
-use super::super::kept::{Kept, keep};
 use super::Guest;
 use crate::protocol::fn_ref::FnRef;
 use crate::session::tables::ConsoleLine;
@@ -22,14 +20,14 @@ const RANDOM_BYTES_MAX: usize = 65_536;
 
 impl Guest {
     /// `host.write(level, text)`: keeps a console line.
-    pub(crate) fn write(&self, _: &Ctx<'_>, (level, text): (Kept<String>, JsString<'_>)) {
+    pub(crate) fn write(&self, _: &Ctx<'_>, (level, text): (String, JsString<'_>)) {
         self.print(&level, text_of(&text));
     }
 
     /// `host.reportError(error)`: what a callback threw goes to the console.
     pub(crate) fn report_error<'js>(&self, ctx: &Ctx<'js>, (error,): (JsValue<'js>,)) {
         let text = self.describe(ctx, error);
-        self.print("error", format!("Uncaught {}", *text));
+        self.print("error", format!("Uncaught {text}"));
     }
 
     /// `host.setTimer(timer, delay)`, in milliseconds.
@@ -45,8 +43,8 @@ impl Guest {
         if is_set {
             return Ok(());
         }
-        let message = keep(format!("too many timers: a session may have {}", self.limits.timers_max));
-        Err(Exception::throw_range(ctx, &message))
+        let limit = self.limits.timers_max;
+        Err(Exception::throw_range(ctx, &format!("too many timers: a session may have {limit}")))
     }
 
     /// `host.clearTimer(timer)`.
@@ -55,7 +53,7 @@ impl Guest {
     }
 
     /// `host.numberOf(name)`: the number of a binding of the server; none if the client has one of that name.
-    pub(crate) fn number_of(&self, _: &Ctx<'_>, (name,): (Kept<String>,)) -> Option<u32> {
+    pub(crate) fn number_of(&self, _: &Ctx<'_>, (name,): (String,)) -> Option<u32> {
         self.machine().server_binding(&name)
     }
 
@@ -63,26 +61,19 @@ impl Guest {
     pub(crate) fn call_reference<'js>(
         &self,
         ctx: &Ctx<'js>,
-        (key, arguments): (Kept<String>, Object<'js>),
+        (key, arguments): (String, Object<'js>),
     ) -> rquickjs::Result<Promise<'js>> {
-        self.call_import(ctx, &key, &arguments)
+        self.call_import(ctx, FnRef::parse_or_unknown(&key), &arguments)
     }
 
     /// `host.release(reference)`: the script has lost a function that it was given.
-    pub(crate) fn release_reference(&self, _: &Ctx<'_>, (key,): (Kept<String>,)) {
+    pub(crate) fn release_reference(&self, _: &Ctx<'_>, (key,): (String,)) {
         self.machine_mut().drop_import(FnRef::parse_or_unknown(&key));
     }
 
     /// `host.noteShadow()`: the script has put something in the place of a binding.
     pub(crate) fn note_shadow(&self, _: &Ctx<'_>, (): ()) {
         self.machine_mut().state.has_shadows = true;
-    }
-
-    /// `host.hasRoom(bytes)`: whether so much more fits into the memory of the session.
-    pub(crate) fn has_room(&self, _: &Ctx<'_>, (bytes,): (f64,)) -> bool {
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let bytes = bytes as usize;
-        self.heap.get().and_then(Weak::upgrade).is_none_or(|heap| heap.has_room_for(bytes))
     }
 
     /// `host.now()`: milliseconds since the session began.
@@ -104,16 +95,16 @@ impl Guest {
         if length > RANDOM_BYTES_MAX {
             return Err(Exception::throw_range(ctx, "too many random bytes"));
         }
-        let mut bytes = keep(vec![0; length]);
+        let mut bytes = vec![0; length];
         self.fill_random(ctx, &mut bytes)?;
-        ArrayBuffer::new_copy(ctx.clone(), &*bytes)
+        ArrayBuffer::new_copy(ctx.clone(), bytes)
     }
 
     /// `host.randomUUID()`.
-    pub(crate) fn random_uuid(&self, ctx: &Ctx<'_>, (): ()) -> rquickjs::Result<Kept<String>> {
+    pub(crate) fn random_uuid(&self, ctx: &Ctx<'_>, (): ()) -> rquickjs::Result<String> {
         let mut bytes = [0; 16];
         self.fill_random(ctx, &mut bytes)?;
-        Ok(keep(uuid_text(bytes)))
+        Ok(uuid_text(bytes))
     }
 
     fn fill_random(&self, ctx: &Ctx<'_>, bytes: &mut [u8]) -> rquickjs::Result<()> {
@@ -143,15 +134,14 @@ impl Guest {
     }
 
     /// A thrown value in words.
-    pub(crate) fn describe<'js>(&self, ctx: &Ctx<'js>, thrown: JsValue<'js>) -> Kept<String> {
-        let describe = || -> rquickjs::Result<Kept<String>> {
-            kit_function(&self.kit(ctx)?, "thrownHeader")?.call((thrown,))
-        };
+    pub(crate) fn describe<'js>(&self, ctx: &Ctx<'js>, thrown: JsValue<'js>) -> String {
+        let describe =
+            || -> rquickjs::Result<String> { kit_function(&self.kit(ctx)?, "thrownHeader")?.call((thrown,)) };
         describe().unwrap_or_else(|error| {
             if error.is_exception() {
                 ctx.catch();
             }
-            keep("an error that cannot be shown".to_owned())
+            "an error that cannot be shown".to_owned()
         })
     }
 

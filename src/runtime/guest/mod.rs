@@ -10,14 +10,12 @@ mod outgoing;
 mod roots;
 
 use std::cell::{Cell, OnceCell, Ref, RefCell, RefMut};
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use rquickjs::Value as JsValue;
 
 use super::clock::Clock;
-use super::heap::HeapUsage;
-use super::kept::keep;
 use super::meter::Meter;
 use super::port::Port;
 use super::total::{Claim, MemoryTotal};
@@ -48,8 +46,6 @@ pub(crate) struct Guest {
     session: OnceCell<Rc<SharedSession>>,
     /// What the schemas of the client's functions are charged to.
     pub(crate) schema_budget: RefCell<SchemaBudget>,
-    /// The account of its heap.
-    pub(crate) heap: OnceCell<Weak<HeapUsage>>,
     pub(crate) roots: Roots,
     /// The functions of the prelude.
     pub(crate) kit: Cell<Option<RootId>>,
@@ -64,7 +60,6 @@ impl Guest {
             meter: Rc::new(Meter::new()),
             session: OnceCell::new(),
             schema_budget: RefCell::new(SchemaBudget::new(0)),
-            heap: OnceCell::new(),
             roots: Roots::default(),
             kit: Cell::new(None),
             claim: RefCell::new(Claim::empty(memory)),
@@ -127,12 +122,10 @@ impl Guest {
         let is_it = |known: &Rejection| {
             self.roots.get::<JsValue<'js>>(ctx, known.promise).is_ok_and(|known| known == *promise)
         };
-        // Reading a root needs no memory, but to free one may.
         let known = std::mem::take(&mut self.machine_mut().state.rejections);
-        let (handled, others): (Vec<Rejection>, Vec<Rejection>) = known.into_iter().partition(is_it);
-        self.machine_mut().state.rejections = others;
-        let handled = keep(handled);
-        for Rejection { promise, reason } in handled.iter().copied() {
+        let (handled, kept): (Vec<Rejection>, Vec<Rejection>) = known.into_iter().partition(is_it);
+        self.machine_mut().state.rejections = kept;
+        for Rejection { promise, reason } in handled {
             self.roots.release(promise);
             self.roots.release(reason);
         }

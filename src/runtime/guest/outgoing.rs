@@ -5,9 +5,7 @@ use std::time::Instant;
 use rquickjs::{Ctx, Function, Object, Promise, Value as JsValue};
 use serde_json::{Value, json};
 
-use super::super::kept::{Kept, keep};
-use super::super::raw::Arguments;
-use super::super::value::{EncodeError, Encoding, Fault, Tree};
+use super::super::value::{EncodeError, Fault, Tree};
 use super::{Guest, kit_function};
 use crate::protocol::fn_ref::FnRef;
 use crate::protocol::methods::Payload;
@@ -20,14 +18,6 @@ use crate::session::{CallTarget, CallValue, PendingTarget, ValueSource};
 /// heap, which does.
 const UNCLAIMED_BYTES_MAX: usize = 4 << 10;
 
-/// A call on its way out.
-struct OutgoingCall {
-    target: CallTarget,
-    payload: Payload,
-    /// The functions in it.
-    exported: Vec<u64>,
-}
-
 impl Guest {
     /// `host.call(key, count, input)`, for `await someBinding(input)`. The key is the number of a binding of the server,
     /// or the name of one of the client.
@@ -39,15 +29,15 @@ impl Guest {
         let (promise, resolve, reject) = ctx.promise()?;
         let target = match key.as_int().and_then(|number| u32::try_from(number).ok()) {
             Some(number) => CallTarget::Server(number),
-            None => CallTarget::Client(key.get::<Kept<String>>()?.take()),
+            None => CallTarget::Client(key.get()?),
         };
-        let target = keep(target);
         if self.refuses_calls(ctx, &reject)? {
             return Ok(promise);
         }
+        let mut exported = Vec::new();
         let payload = match count {
-            0 => Ok(keep(Encoding { value: json!({}), exported: Vec::new() })),
-            1 => self.encode::<Tree>(ctx, &input, target.holder()),
+            0 => Ok(json!({})),
+            1 => self.encode::<Tree>(ctx, &input, target.holder(), &mut exported),
             _ => {
                 let wrong: JsValue<'js> = kit_function(&self.kit(ctx)?, "tooManyArguments")?.call(())?;
                 reject.call::<_, ()>((wrong,))?;
@@ -55,12 +45,10 @@ impl Guest {
             }
         };
         match payload {
-            Ok(encoding) => {
-                self.note_schemas(&target, &encoding.value);
-                let Encoding { value, exported } = encoding.take();
-                let call =
-                    keep(OutgoingCall { target: target.take(), payload: Payload::Input(value), exported });
-                self.open_call(ctx, (resolve, reject), call)?;
+            Ok(input) => {
+                self.note_schemas(&target, &input);
+                let ends = (resolve, reject);
+                self.open_call(ctx, ends, target, Payload::Input(input), exported)?;
             }
             Err(error) => self.reject_unencodable(ctx, &reject, &error)?,
         }
@@ -71,38 +59,32 @@ impl Guest {
     pub(super) fn call_import<'js>(
         &self,
         ctx: &Ctx<'js>,
-        key: &str,
+        key: FnRef,
         arguments: &Object<'js>,
     ) -> rquickjs::Result<Promise<'js>> {
         let (promise, resolve, reject) = ctx.promise()?;
-        let target = keep(CallTarget::Function(FnRef::parse_or_unknown(key)));
+        let target = CallTarget::Function(key);
         if self.refuses_calls(ctx, &reject)? {
             return Ok(promise);
         }
-        let mut encoded = keep((Vec::new(), Vec::new()));
+        let mut exported = Vec::new();
+        let mut encoded = Vec::new();
         let count: u32 = arguments.get("length")?;
         for index in 0..count {
             let argument: JsValue<'js> = arguments.get(index)?;
-            match self.encode::<Tree>(ctx, &argument, target.holder()) {
-                Ok(encoding) => {
-                    let Encoding { value, exported } = encoding.take();
-                    encoded.0.push(value);
-                    encoded.1.extend(exported);
-                }
+            match self.encode::<Tree>(ctx, &argument, target.holder(), &mut exported) {
+                Ok(value) => encoded.push(value),
                 Err(error) => {
-                    self.take_back(target.holder(), keep(encoded.take().1));
                     self.reject_unencodable(ctx, &reject, &error)?;
                     return Ok(promise);
                 }
             }
         }
-        let (values, exported) = encoded.take();
-        let payload = match <[Value; 1]>::try_from(values) {
+        let payload = match <[Value; 1]>::try_from(encoded) {
             Ok([input]) => Payload::Input(input),
             Err(arguments) => Payload::Args(arguments),
         };
-        let call = keep(OutgoingCall { target: target.take(), payload, exported });
-        self.open_call(ctx, (resolve, reject), call)?;
+        self.open_call(ctx, (resolve, reject), target, payload, exported)?;
         Ok(promise)
     }
 
@@ -112,37 +94,43 @@ impl Guest {
         &self,
         ctx: &Ctx<'js>,
         (resolve, reject): (Function<'js>, Function<'js>),
-        outgoing: Kept<OutgoingCall>,
+        target: CallTarget,
+        payload: Payload,
+        mut exported: Vec<u64>,
     ) -> rquickjs::Result<()> {
-        let payload_bytes = outgoing.payload.tree_bytes();
+        let payload_bytes = payload.tree_bytes();
         let opened = self.machine_mut().open_script_call(payload_bytes);
         let call = match opened.and_then(|call| self.check_call().map(|()| call)) {
             Ok(call) => call,
-            Err(error) => return self.refuse_call(ctx, &reject, &keep(error), outgoing),
+            Err(error) => return self.refuse_call(ctx, &reject, &error, &target, exported),
         };
         let is_claimed = payload_bytes > UNCLAIMED_BYTES_MAX;
         // To write a large payload takes a while in which QuickJS does not poll.
         if is_claimed && self.meter.is_over(Instant::now()) {
-            let OutgoingCall { target, exported, .. } = outgoing.take();
-            self.take_back(target.holder(), keep(exported));
+            self.take_back(target.holder(), &mut exported);
             return Ok(());
         }
         if is_claimed && !self.claim.borrow_mut().try_grow(payload_bytes) {
             let error = ErrorObject::new(Kind::MemoryLimit, "the memory for sessions is used up");
-            return self.refuse_call(ctx, &reject, &keep(error), outgoing);
+            return self.refuse_call(ctx, &reject, &error, &target, exported);
         }
         let claimed_bytes = if is_claimed { payload_bytes } else { 0 };
-        if let Some(outcome) = self.dispatch(call, outgoing.take()) {
+        if let Some(outcome) = self.dispatch(call, target, payload, exported) {
             self.claim.borrow_mut().shrink(claimed_bytes);
-            let outcome = keep(outcome.map(CallValue::Tree));
-            return self.settle(ctx, &resolve, &reject, (&outcome, ValueSource::Handler), None);
+            let outcome = outcome.map(CallValue::Tree);
+            return self.settle(ctx, &resolve, &reject, (outcome, ValueSource::Handler), None);
         }
-        let (resolve, reject) = (self.roots.hold(ctx, resolve)?, self.roots.hold(ctx, reject)?);
-        let waiting = ScriptCall { resolve, reject, stack: String::new(), payload_bytes, claimed_bytes };
+        let waiting = ScriptCall {
+            resolve: self.roots.hold(ctx, resolve)?,
+            reject: self.roots.hold(ctx, reject)?,
+            stack: String::new(),
+            payload_bytes,
+            claimed_bytes,
+        };
         self.machine_mut().state.script_calls.wait(call, waiting);
         // Last, because it runs JavaScript: the turn may be suspended there, and what is claimed is counted then.
         let stack = self.place_of_call(ctx)?;
-        self.machine_mut().state.script_calls.set_stack(call, stack.take());
+        self.machine_mut().state.script_calls.set_stack(call, stack);
         Ok(())
     }
 
@@ -157,8 +145,13 @@ impl Guest {
     }
 
     /// Sends a call on its way; returns the answer if it is there already.
-    fn dispatch(&self, call: u64, outgoing: OutgoingCall) -> Option<Result<Value, ErrorObject>> {
-        let OutgoingCall { target, payload, exported } = outgoing;
+    fn dispatch(
+        &self,
+        call: u64,
+        target: CallTarget,
+        payload: Payload,
+        exported: Vec<u64>,
+    ) -> Option<Result<Value, ErrorObject>> {
         let shared = self.shared();
         let port = shared.port.as_ref()?;
         let functions = exported.into_iter().map(FnRef::Script).collect();
@@ -210,13 +203,11 @@ impl Guest {
         &self,
         ctx: &Ctx<'js>,
         reject: &Function<'js>,
-        error: &Kept<ErrorObject>,
-        outgoing: Kept<OutgoingCall>,
+        error: &ErrorObject,
+        target: &CallTarget,
+        mut exported: Vec<u64>,
     ) -> rquickjs::Result<()> {
-        let OutgoingCall { target, exported, .. } = outgoing.take();
-        let holder = target.holder();
-        drop(target);
-        self.take_back(holder, keep(exported));
+        self.take_back(target.holder(), &mut exported);
         self.reject(ctx, reject, error, ValueSource::Handler, None)
     }
 
@@ -227,7 +218,7 @@ impl Guest {
         }
         let is_full = self.machine().state.script_calls.is_full(self.limits.calls_bytes_max);
         if is_full {
-            let error = keep(self.machine().too_many_bytes());
+            let error = self.machine().too_many_bytes();
             self.reject(ctx, reject, &error, ValueSource::Handler, None)?;
         }
         Ok(is_full)
@@ -239,21 +230,22 @@ impl Guest {
         ctx: &Ctx<'js>,
         resolve: &Function<'js>,
         reject: &Function<'js>,
-        (outcome, source): (&Result<CallValue, ErrorObject>, ValueSource),
+        (outcome, source): (Result<CallValue, ErrorObject>, ValueSource),
         stack: Option<&str>,
     ) -> rquickjs::Result<()> {
-        let decoded = match outcome {
-            Ok(CallValue::Tree(value)) => self.decode(ctx, value, source),
-            Ok(CallValue::Text(text)) => self.decode_text(ctx, text.get(), source),
-            Err(error) => return self.reject(ctx, reject, error, source, stack),
-        };
+        let decoded = outcome.and_then(|value| {
+            let decoded = match value {
+                CallValue::Tree(value) => self.decode(ctx, &value, source),
+                CallValue::Text(text) => self.decode_text(ctx, text.get(), source),
+            };
+            decoded.map_err(|error| error.into_object(Kind::InvalidOutput))
+        });
         match decoded {
             Ok(value) => resolve.call((value,)),
-            Err(error) => self.reject(ctx, reject, &error.into_object(Kind::InvalidOutput), source, stack),
+            Err(error) => self.reject(ctx, reject, &error, source, stack),
         }
     }
 
-    /// The error is one that is kept.
     fn reject<'js>(
         &self,
         ctx: &Ctx<'js>,
@@ -266,7 +258,7 @@ impl Guest {
         reject.call((thrown,))
     }
 
-    fn place_of_call(&self, ctx: &Ctx<'_>) -> rquickjs::Result<Kept<String>> {
+    fn place_of_call(&self, ctx: &Ctx<'_>) -> rquickjs::Result<String> {
         kit_function(&self.kit(ctx)?, "placeOfCall")?.call(())
     }
 
@@ -276,7 +268,7 @@ impl Guest {
         reject: &Function<'js>,
         error: &EncodeError,
     ) -> rquickjs::Result<()> {
-        let object = match error.fault() {
+        let object = match &error.fault {
             Fault::Unserializable(why) => {
                 ErrorObject::new(Kind::Unserializable, why).with("path", error.path())
             }
@@ -286,7 +278,7 @@ impl Guest {
             Fault::TooManyRefs => ErrorObject::new(Kind::TooManyRefs, "too many live function references"),
             Fault::Stopped => return Ok(()),
         };
-        self.reject(ctx, reject, &keep(object), ValueSource::Handler, None)
+        self.reject(ctx, reject, &object, ValueSource::Handler, None)
     }
 
     /// The `Error` that a script catches for a failed call.
@@ -305,13 +297,7 @@ impl Guest {
         #[allow(clippy::cast_precision_loss)]
         let code = error.code as f64;
         let name = error.kind().unwrap_or(Kind::BindingError.name());
-        let mut arguments = Arguments::new(ctx);
-        arguments.push(name)?;
-        arguments.push(error.message.as_str())?;
-        arguments.push(code)?;
-        arguments.push(data)?;
-        arguments.push(stack)?;
-        arguments.call(&make)
+        make.call((name, error.message.as_str(), code, data, stack))
     }
 
     /// The binding that a function goes to may declare what it is to take and return.

@@ -1,19 +1,16 @@
 //! The heap of a JavaScript context: its limit, and a second place to preempt a script.
 //!
-//! QuickJS is not safe when an allocation fails, and a script can choose which one does. So no allocation fails while a
-//! script runs. Past the limit the script is asked to end, and goes on from a reserve until QuickJS polls next. What needs
-//! more than the reserve is abandoned in the middle ([`slice::abandon`]), and its heap is dropped as a whole. What a
-//! script asks for by its size, such as a buffer, is checked before, in the prelude (`room.js`).
-//!
-//! Outside of turns nothing is abandoned: there a heap that is past the reserve gets no memory. Only a fresh context is made
-//! there, of a known size; the values of scripts are freed and collected in turns.
+//! QuickJS does not survive every failed allocation, so the limit has two steps. Past it, large blocks are refused,
+//! which every script can handle, and the script is asked to end; small ones are still granted, from a reserve that
+//! lasts until QuickJS polls next. A turn that can be abandoned gets large blocks from the reserve as well, and is
+//! abandoned past it ([`HeapUsage::abandon_with`]): then no allocation fails.
 //!
 //! The limit of the server for all sessions together ([`MemoryTotal`](super::total::MemoryTotal)) works in the same way.
 //! The heap draws on it in steps, so an ordinary allocation makes one comparison for both.
 //!
 //! QuickJS polls once in ten thousand back-edges and calls, so a loop around a slow builtin, such as
 //! `for (;;) JSON.parse(text)`, would run for minutes. But such builtins allocate: every so many bytes an allocation
-//! asks the same question.
+//! asks the same question, and a script that is to end gets no more large blocks.
 //!
 //! The blocks of a session lie in one window of addresses of its own ([`arena`]), which goes as a whole when the session
 //! ends. On systems other than Linux on x86-64 they are mimalloc's.
@@ -32,7 +29,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use super::meter::Meter;
-use super::slice;
+use crate::limits::MEMORY_RESERVE_BYTES;
 use crate::session::Stop;
 
 pub(crate) use arena::{Arena, SlotError, release_freed_memory};
@@ -48,16 +45,10 @@ const BYTES_PER_LOOK: usize = 64 << 10;
 /// What each allocation counts beside its size.
 const CALL_BYTES: usize = 512;
 
-/// Largest block that is still granted past the limit where a turn cannot be abandoned: the chunk from which QuickJS
-/// makes small objects. It survives the failure of a small one least.
+/// Largest block that is still granted past the limit: the chunk from which QuickJS makes small objects.
 const SMALL_BYTES_MAX: usize = 4096;
 
-/// Whether the running turn can be abandoned: its heap has to go as a whole.
-fn can_abandon() -> bool {
-    Arena::GOES_WHOLE && slice::is_in_turn()
-}
-
-/// Allocates for one runtime. Null is passed on as "no memory".
+/// Allocates for one runtime. Null is passed on as "no memory", which QuickJS expects at any allocation.
 struct Heap {
     meter: Rc<Meter>,
     used: Rc<HeapUsage>,
@@ -67,10 +58,6 @@ struct Heap {
 impl Heap {
     /// Whether a block of that size is granted.
     fn grants(&mut self, bytes: usize) -> bool {
-        #[cfg(test)]
-        if can_abandon() && injected::is_due() {
-            return self.refuse();
-        }
         let after = self.used.bytes().saturating_add(bytes);
         if after > self.used.bytes_granted.get() && !self.grants_more(after, bytes) {
             return false;
@@ -85,25 +72,19 @@ impl Heap {
         if after <= bytes_max && self.used.draw(after) {
             return true;
         }
-        if bytes > SMALL_BYTES_MAX && !can_abandon() {
+        let abandon = self.used.abandon.get();
+        if bytes > SMALL_BYTES_MAX && abandon.is_none() {
             return false;
         }
         self.meter.request_stop(Stop::Memory);
-        if self.used.is_past_reserve(after) {
-            return self.refuse();
+        if after > bytes_max.saturating_add(MEMORY_RESERVE_BYTES) {
+            return match abandon {
+                Some(abandon) => abandon(),
+                None => false,
+            };
         }
         self.used.overdraw(after);
         true
-    }
-
-    /// Abandons the turn; outside of one there is no memory.
-    #[cold]
-    fn refuse(&self) -> bool {
-        if can_abandon() {
-            self.meter.request_stop(Stop::Memory);
-            slice::abandon();
-        }
-        false
     }
 
     /// Whether the script must end because its time is used up.
@@ -113,14 +94,13 @@ impl Heap {
             return false;
         }
         self.since_look = 0;
-        self.meter.is_over(Instant::now()) && bytes > SMALL_BYTES_MAX && !can_abandon()
+        self.meter.is_over(Instant::now()) && bytes > SMALL_BYTES_MAX && self.used.abandon.get().is_none()
     }
 
     /// Counts a new block. A window that is full is past the hard limit.
     fn counted(&self, block: *mut u8) -> *mut u8 {
         if block.is_null() {
-            self.refuse();
-            return block;
+            return self.used.abandon.get().map_or(block, |abandon| abandon());
         }
         // SAFETY: a live block of the arena.
         self.used.count(unsafe { Arena::usable_size(block) });
@@ -168,28 +148,6 @@ impl Heap {
             }
             block
         }
-    }
-}
-
-/// A request in a turn of this thread that is treated as one past the reserve.
-#[cfg(test)]
-pub(crate) mod injected {
-    use std::cell::Cell;
-
-    thread_local! {
-        static REQUESTS_LEFT: Cell<Option<u64>> = const { Cell::new(None) };
-    }
-
-    /// The one after so many; `None` for none. Returns how many were left.
-    pub(crate) fn after(requests: Option<u64>) -> Option<u64> {
-        REQUESTS_LEFT.replace(requests)
-    }
-
-    /// Counts a request.
-    pub(super) fn is_due() -> bool {
-        let left = REQUESTS_LEFT.get();
-        REQUESTS_LEFT.set(left.and_then(|left| left.checked_sub(1)));
-        left == Some(0)
     }
 }
 

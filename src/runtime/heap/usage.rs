@@ -3,8 +3,10 @@
 use std::cell::{Cell, RefCell};
 
 use super::arena::Arena;
-use crate::limits::MEMORY_RESERVE_BYTES;
 use crate::runtime::total::Share;
+
+/// Leaves the running turn for good, from inside an allocation.
+pub(crate) type Abandon = fn() -> !;
 
 /// What a heap uses, and how far it may grow before it has to ask.
 #[derive(Debug)]
@@ -17,6 +19,7 @@ pub(crate) struct HeapUsage {
     share: RefCell<Share>,
     /// Whether the server's total has refused something in this turn.
     is_short: Cell<bool>,
+    pub(super) abandon: Cell<Option<Abandon>>,
     /// Last, so that it is dropped last.
     pub(super) arena: Arena,
 }
@@ -39,6 +42,7 @@ impl HeapUsage {
             bytes_max,
             share: RefCell::new(share),
             is_short: Cell::new(false),
+            abandon: Cell::new(None),
             arena,
         }
     }
@@ -55,6 +59,13 @@ impl HeapUsage {
     /// Where the blocks lie.
     pub(crate) fn arena(&self) -> &Arena {
         &self.arena
+    }
+
+    /// Says how a turn is abandoned that needs more than the limit and the reserve. Without it, as between turns, an
+    /// allocation fails then.
+    #[allow(dead_code, reason = "for turns that can be abandoned")]
+    pub(crate) fn abandon_with(&self, abandon: Option<Abandon>) {
+        self.abandon.set(abandon);
     }
 
     /// Bytes in use.
@@ -104,23 +115,11 @@ impl HeapUsage {
         is_drawn
     }
 
-    /// Counts blocks that are granted past the limits.
+    /// Counts a block that is granted past the limits.
     pub(super) fn overdraw(&self, bytes: usize) {
         let mut share = self.share.borrow_mut();
         if bytes > share.bytes() {
             share.overdraw_to(bytes);
         }
-    }
-
-    /// Whether a heap of that size is past the reserve: of its session, or of the server's total.
-    pub(super) fn is_past_reserve(&self, bytes: usize) -> bool {
-        bytes > self.bytes_max.saturating_add(MEMORY_RESERVE_BYTES)
-            || self.share.borrow().overdraft_at(bytes) > MEMORY_RESERVE_BYTES
-    }
-
-    /// Whether there is room for that much more within the limits.
-    pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
-        let after = self.bytes().saturating_add(bytes);
-        after <= self.bytes_granted.get() || after <= self.bytes_max && self.draw(after)
     }
 }

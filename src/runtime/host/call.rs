@@ -15,18 +15,9 @@ use std::slice;
 use rquickjs::{Ctx, Error, Exception, FromJs, Function, IntoJs, Object, Result, Value, qjs};
 
 use super::super::guest::Guest;
-use super::super::kept::keep;
 use super::super::raw;
 use super::super::value;
 use super::HOST_FUNCTIONS;
-
-#[cfg(test)]
-thread_local! {
-    /// The host functions that were called on this thread, by their numbers.
-    pub(crate) static CALLED: std::cell::RefCell<std::collections::BTreeSet<usize>> = const {
-        std::cell::RefCell::new(std::collections::BTreeSet::new())
-    };
-}
 
 /// A function that the prelude can call.
 pub(crate) struct HostFunction {
@@ -34,13 +25,6 @@ pub(crate) struct HostFunction {
     pub(super) part: &'static str,
     pub(crate) name: &'static str,
     pub(super) run: for<'a, 'js> fn(&Call<'a, 'js>) -> Result<Value<'js>>,
-}
-
-#[cfg(test)]
-impl HostFunction {
-    pub(crate) fn name(&self) -> &'static str {
-        self.name
-    }
 }
 
 /// A call of a host function.
@@ -171,8 +155,6 @@ pub(crate) unsafe extern "C" fn call_function(
         let ctx = Ctx::from_raw(NonNull::new_unchecked(context));
         (number, Call { ctx, guest, class, this, arguments })
     };
-    #[cfg(test)]
-    CALLED.with_borrow_mut(|called| called.insert(number));
     let run = || match HOST_FUNCTIONS.get(number) {
         Some(function) => (function.run)(&call),
         None => Err(Error::Unknown),
@@ -202,10 +184,10 @@ fn throw(ctx: &Ctx<'_>, error: &Error) {
             unsafe { qjs::JS_ThrowOutOfMemory(ctx.as_raw().as_ptr()) };
         }
         Error::InvalidString(_) | Error::Utf8(_) | Error::FromJs { .. } | Error::IntoJs { .. } => {
-            Exception::throw_type(ctx, &keep(error.to_string()));
+            Exception::throw_type(ctx, &error.to_string());
         }
         _ => {
-            Exception::throw_internal(ctx, &keep(error.to_string()));
+            Exception::throw_internal(ctx, &error.to_string());
         }
     }
 }

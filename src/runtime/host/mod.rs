@@ -6,8 +6,8 @@
 //! A new host function is a function over its arguments, and a line in the table. One that needs nothing of the session
 //! (`run`) is here: text encodings, URLs, values. Its first parameter is the context, its second a tuple of its arguments;
 //! it returns anything that has a form in JavaScript, or an error. One that needs the session (`run_in`) is a method of
-//! [`Guest`] in `../guest/host.rs`. Nothing is lost if a function never returns: while it calls into QuickJS it holds no
-//! borrow of the session, and owns memory only through [`keep`](super::kept::keep). Texts come and go as `Kept<String>`.
+//! [`Guest`] in `../guest/host.rs`. Nothing is lost if a function never returns: it holds no borrow of the session, and of
+//! memory outside the script's heap only what it is about to hand over, while it calls into QuickJS.
 //!
 //! Those here do not call back into JavaScript: a call from Rust would move the base from which QuickJS measures its
 //! stack, and a script that recurses through it would overflow the native stack.
@@ -20,8 +20,6 @@ mod text;
 mod url;
 mod values;
 
-#[cfg(test)]
-pub(crate) use call::CALLED;
 pub(crate) use call::{Call, HostFunction, call_function, install};
 pub(crate) use random::uuid_text;
 use rquickjs::{Array, Ctx, Result};
@@ -46,7 +44,6 @@ pub(crate) static HOST_FUNCTIONS: &[HostFunction] = &[
     HostFunction { part: CORE, name: "callReference", run: |call| call.run_in(Guest::call_reference) },
     HostFunction { part: CORE, name: "release", run: |call| call.run_in(Guest::release_reference) },
     HostFunction { part: CORE, name: "noteShadow", run: |call| call.run_in(Guest::note_shadow) },
-    HostFunction { part: CORE, name: "hasRoom", run: |call| call.run_in(Guest::has_room) },
     HostFunction { part: CORE, name: "now", run: |call| call.run_in(Guest::now_ms) },
     HostFunction { part: CORE, name: "timeOrigin", run: |call| call.run_in(Guest::time_origin_ms) },
     HostFunction { part: CORE, name: "randomBytes", run: |call| call.run_in(Guest::random_bytes) },

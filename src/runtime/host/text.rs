@@ -8,8 +8,6 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use rquickjs::{ArrayBuffer, Ctx, Exception, Result, String as JsString};
 
-use super::super::kept::{Kept, keep};
-
 /// What windows-1252 makes of the bytes 0x80 to 0x9F; all others stand for the code point of the same number.
 const WINDOWS_1252_HIGH: [char; 32] = [
     '\u{20AC}', '\u{81}', '\u{201A}', '\u{192}', '\u{201E}', '\u{2026}', '\u{2020}', '\u{2021}', '\u{2C6}',
@@ -20,28 +18,24 @@ const WINDOWS_1252_HIGH: [char; 32] = [
 
 /// `host.utf8Encode(text)`: the UTF-8 bytes of a well-formed string.
 pub(super) fn utf8_encode<'js>(ctx: &Ctx<'js>, (text,): (JsString<'js>,)) -> Result<ArrayBuffer<'js>> {
-    let text = keep(text.to_string()?);
-    ArrayBuffer::new_copy(ctx.clone(), text.as_bytes())
+    ArrayBuffer::new_copy(ctx.clone(), text.to_string()?.as_bytes())
 }
 
 /// `host.decode(encoding, base64, fatal)`: the text, or undefined if `fatal` and invalid.
 pub(super) fn decode<'js>(
     ctx: &Ctx<'js>,
-    (encoding, base64, fatal): (Kept<String>, Kept<String>, bool),
-) -> Result<Option<Kept<String>>> {
-    let Ok(bytes) = BASE64.decode(&*base64) else {
+    (encoding, base64, fatal): (String, String, bool),
+) -> Result<Option<JsString<'js>>> {
+    let Ok(bytes) = BASE64.decode(base64) else {
         return Err(Exception::throw_type(ctx, "the bytes are not valid base64"));
     };
     let text = match encoding.as_str() {
         "utf-8" => decode_utf8(bytes, fatal),
         "utf-16le" => decode_utf16le(&bytes, fatal),
         "windows-1252" => Some(bytes.into_iter().map(windows_1252_char).collect()),
-        _ => {
-            drop(bytes);
-            return Err(Exception::throw_range(ctx, "unknown encoding"));
-        }
+        _ => return Err(Exception::throw_range(ctx, "unknown encoding")),
     };
-    Ok(text.map(keep))
+    text.map(|text| JsString::from_str(ctx.clone(), &text)).transpose()
 }
 
 fn decode_utf8(bytes: Vec<u8>, fatal: bool) -> Option<String> {

@@ -6,7 +6,6 @@
 use rquickjs::{Array, Ctx, Result};
 use url::{Url, form_urlencoded, quirks};
 
-use super::super::kept::{Kept, keep};
 use super::new_list;
 
 /// Longest URL text that is parsed. Parsing cannot be interrupted, and a `data:` URL beyond a
@@ -16,49 +15,37 @@ const URL_BYTES_MAX: usize = 1 << 20;
 /// `host.urlParse(input, base)`: the parts, or undefined if the URL is invalid.
 pub(super) fn url_parse<'js>(
     ctx: &Ctx<'js>,
-    (input, base): (Kept<String>, Option<Kept<String>>),
+    (input, base): (String, Option<String>),
 ) -> Result<Option<Array<'js>>> {
-    parse(&input, base.as_ref().map(|base| base.as_str())).map(|url| parts(ctx, &keep(url))).transpose()
+    parse(&input, base.as_deref()).map(|url| parts(ctx, &url)).transpose()
 }
 
 /// `host.urlSet(href, part, value)`: the parts after the setter, or undefined if it refused the value.
 pub(super) fn url_set<'js>(
     ctx: &Ctx<'js>,
-    (href, part, value): (Kept<String>, Kept<String>, Kept<String>),
+    (href, part, value): (String, String, String),
 ) -> Result<Option<Array<'js>>> {
-    set(&href, &part, &value).map(|url| parts(ctx, &keep(url))).transpose()
+    set(&href, &part, &value).map(|url| parts(ctx, &url)).transpose()
 }
 
 /// `host.formParse(text)`: names and values in turn.
-pub(super) fn form_parse<'js>(ctx: &Ctx<'js>, (text,): (Kept<String>,)) -> Result<Array<'js>> {
+pub(super) fn form_parse<'js>(ctx: &Ctx<'js>, (text,): (String,)) -> Result<Array<'js>> {
     let list = new_list(ctx)?;
-    let (bytes, mut at) = (text.as_bytes(), 0);
-    // One by one: a text of a mebibyte has half as many pairs.
-    for pair in bytes.split(|byte| *byte == b'&') {
-        let parsed = form_urlencoded::parse(pair).next();
-        let Some((name, value)) = parsed.map(|(name, value)| (name.into_owned(), value.into_owned())) else {
-            continue;
-        };
-        let pair = keep((name, value));
-        list.set(at, pair.0.as_str())?;
-        list.set(at + 1, pair.1.as_str())?;
-        at += 2;
+    for (at, (name, value)) in form_urlencoded::parse(text.as_bytes()).enumerate() {
+        list.set(2 * at, &*name)?;
+        list.set(2 * at + 1, &*value)?;
     }
     Ok(list)
 }
 
 /// `host.formSerialize(pairs)`: the reverse of `form_parse`.
-pub(super) fn form_serialize<'js>(_: &Ctx<'js>, (pairs,): (Array<'js>,)) -> Result<Kept<String>> {
-    let mut texts = keep(Vec::new());
-    for text in pairs.iter::<Kept<String>>() {
-        let text = text?.take();
-        texts.push(text);
-    }
+pub(super) fn form_serialize<'js>(_: &Ctx<'js>, (pairs,): (Array<'js>,)) -> Result<String> {
+    let texts = pairs.iter::<String>().collect::<Result<Vec<_>>>()?;
     let mut form = form_urlencoded::Serializer::new(String::new());
     for pair in texts.as_chunks::<2>().0 {
         form.append_pair(&pair[0], &pair[1]);
     }
-    Ok(keep(form.finish()))
+    Ok(form.finish())
 }
 
 fn parse(input: &str, base: Option<&str>) -> Option<Url> {
@@ -89,8 +76,8 @@ fn set(href: &str, part: &str, value: &str) -> Option<Url> {
     Some(url)
 }
 
-fn parts<'js>(ctx: &Ctx<'js>, url: &Kept<Url>) -> Result<Array<'js>> {
-    let origin = keep(quirks::origin(url));
+fn parts<'js>(ctx: &Ctx<'js>, url: &Url) -> Result<Array<'js>> {
+    let origin = quirks::origin(url);
     let texts = [
         quirks::href(url),
         &origin,

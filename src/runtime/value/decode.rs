@@ -15,63 +15,36 @@ use super::{Kit, define};
 use crate::binding::tags;
 use crate::protocol::plain::{FUNCTION_TAG, TAGS};
 use crate::rpc::{ErrorObject, ID_BYTES_MAX, Kind};
-use crate::runtime::kept::{Kept, keep};
-use crate::runtime::raw::Arguments;
 
-/// An error in a value from the peer, with its path; kept while the walk comes back.
-#[derive(Debug)]
-pub(crate) struct DecodeError(Kept<Failure>);
-
-#[derive(Debug)]
-struct Failure {
+/// An error in a value from the peer, with its path.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct DecodeError {
     /// What was wrong and what was expected.
-    message: String,
+    pub(crate) message: String,
     /// JSON Pointer into the value.
-    path: String,
+    pub(crate) path: String,
     /// The kind of the error, where it is not the value's shape that is wrong.
-    kind: Option<Kind>,
+    pub(crate) kind: Option<Kind>,
 }
 
 impl DecodeError {
     /// Something wrong with the value itself.
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self::at(message, String::new())
-    }
-
-    /// Something wrong at that path.
-    pub(crate) fn at(message: impl Into<String>, path: String) -> Self {
-        Self(keep(Failure { message: message.into(), path, kind: None }))
-    }
-
-    /// Something else than the shape of the value is wrong.
-    pub(crate) fn of_kind(kind: Kind, message: impl Into<String>) -> Self {
-        Self(keep(Failure { message: message.into(), path: String::new(), kind: Some(kind) }))
+        Self { message: message.into(), path: String::new(), kind: None }
     }
 
     /// The same, one step further out.
     pub(crate) fn inside(mut self, segment: &str) -> Self {
-        self.0.path.insert_str(0, &pointer_to(segment));
+        self.path.insert_str(0, &pointer_to(segment));
         self
     }
 
-    /// Its message and its path.
-    #[cfg(test)]
-    pub(crate) fn take(self) -> (String, String) {
-        let Failure { message, path, .. } = self.0.take();
-        (message, path)
-    }
-
-    /// The kind of the error, where it is not the value's shape that is wrong.
-    #[cfg(test)]
-    pub(crate) fn kind(&self) -> Option<Kind> {
-        self.0.kind
-    }
-
     /// The error for the message that the value came with; `kind` says what is wrong with a malformed value.
-    pub(crate) fn into_object(self, kind: Kind) -> Kept<ErrorObject> {
-        let Failure { message, path, kind: own } = self.0.take();
+    pub(crate) fn into_object(self, kind: Kind) -> ErrorObject {
+        let Self { message, path, kind: own } = self;
         let message = if own.is_none() && !path.is_empty() { format!("{path}: {message}") } else { message };
-        keep(ErrorObject::new(own.unwrap_or(kind), message).with("path", path))
+        ErrorObject::new(own.unwrap_or(kind), message).with("path", path)
     }
 }
 
@@ -204,8 +177,7 @@ impl<'js> Decoder<'_, 'js> {
 
     fn bytes(&self, text: &str) -> DecodeResult<'js> {
         let bytes = BASE64.decode(text).map_err(|error| DecodeError::new(format!("not base64: {error}")))?;
-        let bytes = keep(bytes);
-        Ok(self.map_build_error(TypedArray::<u8>::new_copy(self.ctx.clone(), &*bytes))?.into_value())
+        Ok(self.map_build_error(TypedArray::<u8>::new_copy(self.ctx.clone(), bytes))?.into_value())
     }
 
     fn map(&mut self, entries: &[Value]) -> DecodeResult<'js> {
@@ -247,16 +219,7 @@ impl<'js> Decoder<'_, 'js> {
         };
         let (name, message, stack) = (text("name")?, text("message")?, text("stack")?);
         let has_cause = cause.is_some();
-        let make = self.map_build_error((self.kit)("makeError"))?;
-        let mut arguments = Arguments::new(self.ctx);
-        let made = arguments
-            .push(name)
-            .and_then(|()| arguments.push(message))
-            .and_then(|()| arguments.push(stack))
-            .and_then(|()| arguments.push(has_cause))
-            .and_then(|()| arguments.push(cause))
-            .and_then(|()| arguments.call(&make));
-        self.map_build_error(made)
+        self.kit_call("makeError", (name, message, stack, has_cause, cause))
     }
 
     fn kit_call(&self, name: &str, arguments: impl rquickjs::function::IntoArgs<'js>) -> DecodeResult<'js> {
@@ -284,6 +247,9 @@ fn map_build_error<T>(ctx: &Ctx<'_>, result: rquickjs::Result<T>) -> Result<T, D
         if matches!(error, Error::Exception) {
             ctx.catch();
         }
-        DecodeError::of_kind(Kind::MemoryLimit, "not enough memory in the session for this value")
+        DecodeError {
+            kind: Some(Kind::MemoryLimit),
+            ..DecodeError::new("not enough memory in the session for this value")
+        }
     })
 }

@@ -16,7 +16,6 @@ use super::form::{Form, quoted_length};
 use super::keys::{CachedKey, KeyCache, KeyMeaning};
 use super::read::{self, Name, Names, Text};
 use crate::limits::Limits;
-use crate::runtime::kept::{Kept, keep};
 
 pub(crate) use fault::{EncodeError, Fault};
 
@@ -36,28 +35,14 @@ pub(crate) struct Encoder<'a, 'js, F: Form> {
     /// How many bytes of memory it may still become, where that is more.
     memory_left: usize,
     depth_max: usize,
-    walk: Kept<Walk<F>>,
-}
-
-/// What a walk owns.
-struct Walk<F: Form> {
-    /// The addresses of the objects around the current value, which are alive.
-    ancestors: Vec<usize>,
-    keys: KeyCache<F>,
+    /// The objects around the current value.
+    ancestors: Vec<JsValue<'js>>,
+    keys: KeyCache<'js, F>,
     form: F,
-    exported: Vec<u64>,
 }
 
-/// What became of a value.
-pub(crate) struct Encoding<W> {
-    pub(crate) value: W,
-    /// The functions in it, exported to the receiver.
-    pub(crate) exported: Vec<u64>,
-}
-
-/// Exports a function. Returns its number, its reference and its name.
-pub(crate) type Export<'a, 'js> =
-    dyn FnMut(Function<'js>) -> Result<Kept<(u64, String, String)>, EncodeError> + 'a;
+/// Exports a function. Returns its reference and its name.
+pub(crate) type Export<'a, 'js> = dyn FnMut(Function<'js>) -> Result<(String, String), EncodeError> + 'a;
 
 /// Whether anything was written: `undefined` is not, and each caller handles it differently.
 type WriteResult = Result<bool, EncodeError>;
@@ -77,31 +62,21 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
             bytes_left: limits.result_bytes_max,
             memory_left: limits.calls_bytes_max,
             depth_max: limits.value_depth_max,
-            walk: keep(Walk {
-                ancestors: Vec::new(),
-                keys: KeyCache::default(),
-                form: F::default(),
-                exported: Vec::new(),
-            }),
+            ancestors: Vec::new(),
+            keys: KeyCache::default(),
+            form: F::default(),
         }
     }
 
     /// The wire form of a whole value; `undefined` has its tag here.
-    pub(crate) fn top(&mut self, value: &JsValue<'js>) -> Result<Kept<Encoding<F::Whole>>, EncodeError> {
+    pub(crate) fn top(mut self, value: &JsValue<'js>) -> Result<F::Whole, EncodeError> {
         if !self.value(value)? {
             self.tagged("$undefined", |this| {
-                this.walk.form.bool(true);
+                this.form.bool(true);
                 Ok(())
             })?;
         }
-        let whole = std::mem::take(&mut self.walk.form).whole();
-        let value = whole.ok_or_else(|| EncodeError::unserializable("not a serializable value"))?;
-        Ok(keep(Encoding { value, exported: self.take_exported() }))
-    }
-
-    /// The functions that were exported in a walk that failed.
-    pub(crate) fn take_exported(&mut self) -> Vec<u64> {
-        std::mem::take(&mut self.walk.exported)
+        self.form.whole().ok_or_else(|| EncodeError::unserializable("not a serializable value"))
     }
 
     fn value(&mut self, value: &JsValue<'js>) -> WriteResult {
@@ -111,11 +86,11 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
             Type::Undefined | Type::Uninitialized => return Ok(false),
             Type::Null => {
                 self.take(4)?;
-                self.walk.form.null();
+                self.form.null();
             }
             Type::Bool => {
                 self.take(5)?;
-                self.walk.form.bool(value.as_bool().unwrap_or_default());
+                self.form.bool(value.as_bool().unwrap_or_default());
             }
             Type::Int => self.integer(i64::from(value.as_int().unwrap_or_default()))?,
             Type::Float => self.number(value.as_float().unwrap_or_default())?,
@@ -127,7 +102,7 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
                 let text = self.kit_text("bigintText", value.clone())?;
                 self.take(text.len() + 14)?;
                 self.tagged("$bigint", |this| {
-                    this.walk.form.string(&text);
+                    this.form.string(&text);
                     Ok(())
                 })?;
             }
@@ -145,7 +120,7 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
     fn integer(&mut self, integer: i64) -> Result<(), EncodeError> {
         let digits = integer.unsigned_abs().checked_ilog10().unwrap_or(0) as usize + 1;
         self.take(digits + usize::from(integer < 0))?;
-        self.walk.form.integer(integer);
+        self.form.integer(integer);
         Ok(())
     }
 
@@ -162,12 +137,12 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
             #[allow(clippy::cast_possible_truncation)]
             return self.integer(number as i64);
         } else {
-            let length = self.walk.form.float(number);
+            let length = self.form.float(number);
             return self.take(length);
         };
         self.take(special.len() + 14)?;
         self.tagged("$number", |this| {
-            this.walk.form.string(special);
+            this.form.string(special);
             Ok(())
         })
     }
@@ -192,22 +167,21 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
         if text.len() * 6 + 2 > self.bytes_left && quoted_length(text) > self.bytes_left {
             return Err(EncodeError::new(Fault::TooLarge));
         }
-        let length = self.walk.form.string(text);
+        let length = self.form.string(text);
         self.take(length)
     }
 
     fn object(&mut self, object: &Object<'js>) -> WriteResult {
-        if self.walk.ancestors.len() >= self.depth_max {
+        if self.ancestors.len() >= self.depth_max {
             let why = format!("nested deeper than {}", self.depth_max);
             return Err(EncodeError::unserializable(why));
         }
-        let address = read::address(object);
-        if self.walk.ancestors.contains(&address) {
+        if self.ancestors.iter().any(|ancestor| ancestor == object.as_value()) {
             return Err(EncodeError::unserializable("a cycle"));
         }
-        self.walk.ancestors.push(address);
+        self.ancestors.push(object.as_value().clone());
         let written = self.object_inside(object);
-        self.walk.ancestors.pop();
+        self.ancestors.pop();
         written
     }
 
@@ -268,7 +242,7 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
             return Err(EncodeError::new(Fault::TooLarge));
         }
         self.take(2)?;
-        self.walk.form.open_list();
+        self.form.open_list();
         for index in 0..u32::try_from(length).unwrap_or(u32::MAX) {
             self.take(usize::from(index > 0))?;
             self.guarded(read::element(array, index))
@@ -276,31 +250,31 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
                 .and_then(|is_written| if is_written { Ok(()) } else { self.null() })
                 .map_err(|error| error.inside(index.to_string()))?;
         }
-        self.walk.form.close_list();
+        self.form.close_list();
         Ok(())
     }
 
     /// What stands for `undefined` in a list.
     fn null(&mut self) -> Result<(), EncodeError> {
         self.take(4)?;
-        self.walk.form.null();
+        self.form.null();
         Ok(())
     }
 
     fn plain(&mut self, object: &Object<'js>) -> Result<(), EncodeError> {
         self.take(2)?;
         let names = self.guarded(Names::of(object))?;
-        let start = self.walk.form.open_fields();
-        self.walk.keys.enter_object();
+        let start = self.form.open_fields();
+        self.keys.enter_object();
         let (mut count, mut is_tag, mut is_function) = (0, false, false);
         for name in names.iter() {
             let (place, meaning) = self.key(&names, name)?;
             let is_written = self
                 .guarded(names.read(name))
                 .and_then(|value| self.value(&value))
-                .map_err(|error| error.inside(self.spelled(&names, name).take()))?;
+                .map_err(|error| error.inside(self.spelled(&names, name)))?;
             if !is_written {
-                self.walk.form.drop_key(place);
+                self.form.drop_key(place);
                 continue;
             }
             // Its colon, and a comma before all but the first.
@@ -309,15 +283,14 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
             is_tag |= meaning == KeyMeaning::Tag;
             is_function |= meaning == KeyMeaning::Function;
         }
-        self.walk.form.close_fields(start, is_function || is_tag && count == 1);
+        self.form.close_fields(start, is_function || is_tag && count == 1);
         Ok(())
     }
 
     /// Writes the key of a field. Returns its place, and what it could be mistaken for.
     fn key(&mut self, names: &Names<'_, 'js>, name: Name<'_>) -> Result<(usize, KeyMeaning), EncodeError> {
-        let walk = &mut *self.walk;
-        if let Some(known) = walk.keys.find(name) {
-            let place = walk.form.key(&known.key);
+        if let Some(known) = self.keys.find(name) {
+            let place = self.form.key(&known.key);
             let (bytes, meaning) = (known.bytes, known.meaning);
             self.take(bytes)?;
             return Ok((place, meaning));
@@ -330,18 +303,18 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
         };
         let known = known.ok_or_else(|| EncodeError::new(Fault::TooLarge))?;
         self.take(known.bytes)?;
-        let (place, meaning) = (self.walk.form.key(&known.key), known.meaning);
-        self.walk.keys.keep(names, name, known);
+        let (place, meaning) = (self.form.key(&known.key), known.meaning);
+        self.keys.keep(names, name, known);
         Ok((place, meaning))
     }
 
     /// The name in an error message.
-    fn spelled(&self, names: &Names<'_, 'js>, name: Name<'_>) -> Kept<String> {
-        let Ok(string) = self.guarded(names.string(name)) else { return keep(String::new()) };
+    fn spelled(&self, names: &Names<'_, 'js>, name: Name<'_>) -> String {
+        let Ok(string) = self.guarded(names.string(name)) else { return String::new() };
         let held = self.guarded(Text::of_value(self.ctx, &string));
         match held.as_ref().ok().and_then(Text::get) {
-            Some(text) => keep(text.to_owned()),
-            None => self.kit_text("wellFormed", string.clone()).unwrap_or_else(|_| keep(String::new())),
+            Some(text) => text.to_owned(),
+            None => self.kit_text("wellFormed", string.clone()).unwrap_or_default(),
         }
     }
 
@@ -350,7 +323,7 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
         self.guarded(function.call((argument,)))
     }
 
-    fn kit_text(&self, name: &str, argument: JsValue<'js>) -> Result<Kept<String>, EncodeError> {
+    fn kit_text(&self, name: &str, argument: JsValue<'js>) -> Result<String, EncodeError> {
         let value = self.kit_call(name, argument)?;
         self.guarded(value.get())
     }
@@ -380,17 +353,11 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
         }
         // Not through `kit_call`: near the end of the stack this fails too, and would come back here for ever.
         let header = (self.kit)("thrownHeader").and_then(|header| header.call((thrown,)));
-        let header: Kept<String> = match header {
+        let header: String = match header {
             Ok(header) => header,
             Err(_) if self.ctx.catch().is_uncatchable_error() => return EncodeError::new(Fault::Stopped),
-            Err(_) => keep("something".to_owned()),
+            Err(_) => "something".to_owned(),
         };
-        EncodeError::unserializable(format!("reading it threw {}", *header))
-    }
-}
-
-impl<F: Form> Drop for Encoder<'_, '_, F> {
-    fn drop(&mut self) {
-        self.walk.keys.clear(self.ctx);
+        EncodeError::unserializable(format!("reading it threw {header}"))
     }
 }

@@ -10,13 +10,13 @@ use serde_json::{Map, Number, Value};
 use crate::protocol::shape::VALUE_BYTES;
 
 /// What a walk writes, in order. Lengths are those of the JSON text, whatever the form.
-pub(crate) trait Form: Default + 'static {
+pub(crate) trait Form: Default {
     /// What each value takes in memory beside its text.
     const NODE_BYTES: usize;
     /// A key that can be written more than once.
-    type Key: 'static;
+    type Key;
     /// The finished value.
-    type Whole: 'static;
+    type Whole;
 
     /// `null`.
     fn null(&mut self);

@@ -1,9 +1,7 @@
 //! A cache of the keys of a walk: a large value is mostly a list of rows, which all have the same few.
 
-use rquickjs::Ctx;
-
 use super::form::{Form, quoted_length};
-use super::read::{CountedName, Name, Names};
+use super::read::{KeptName, Name, Names};
 use crate::protocol::plain::{FUNCTION_TAG, TAGS};
 
 /// Keys cached in one walk. Rows have fewer; where two fall into one slot, the later one has it.
@@ -41,19 +39,19 @@ impl<F: Form> CachedKey<F> {
     }
 }
 
-/// The keys of one walk. Their names are released at its end.
-pub(super) struct KeyCache<F: Form> {
+/// The keys of one walk.
+pub(super) struct KeyCache<'js, F: Form> {
     objects: usize,
-    slots: Vec<Option<(CountedName, CachedKey<F>)>>,
+    slots: Vec<Option<(KeptName<'js>, CachedKey<F>)>>,
 }
 
-impl<F: Form> Default for KeyCache<F> {
+impl<F: Form> Default for KeyCache<'_, F> {
     fn default() -> Self {
         Self { objects: 0, slots: Vec::new() }
     }
 }
 
-impl<F: Form> KeyCache<F> {
+impl<'js, F: Form> KeyCache<'js, F> {
     /// Counts an object of the walk. From the second on keys are cached: most values have only one.
     pub(super) fn enter_object(&mut self) {
         self.objects += 1;
@@ -64,23 +62,14 @@ impl<F: Form> KeyCache<F> {
 
     /// A cached key.
     pub(super) fn find(&self, name: Name<'_>) -> Option<&CachedKey<F>> {
-        let (counted, known) = self.slots.get(name.slot(KEYS_CACHED_MAX))?.as_ref()?;
-        counted.is(name).then_some(known)
+        let (kept, known) = self.slots.get(name.slot(KEYS_CACHED_MAX))?.as_ref()?;
+        (kept.name() == name).then_some(known)
     }
 
     /// Caches a key.
-    pub(super) fn keep(&mut self, names: &Names<'_, '_>, name: Name<'_>, known: CachedKey<F>) {
-        if let Some(slot) = self.slots.get_mut(name.slot(KEYS_CACHED_MAX))
-            && let Some((before, _)) = slot.replace((names.count(name), known))
-        {
-            before.release(names.ctx());
-        }
-    }
-
-    /// Forgets every key.
-    pub(super) fn clear(&mut self, ctx: &Ctx<'_>) {
-        for (name, _) in self.slots.drain(..).flatten() {
-            name.release(ctx);
+    pub(super) fn keep(&mut self, names: &Names<'_, 'js>, name: Name<'_>, known: CachedKey<F>) {
+        if let Some(slot) = self.slots.get_mut(name.slot(KEYS_CACHED_MAX)) {
+            *slot = Some((names.keep(name), known));
         }
     }
 }

@@ -14,7 +14,7 @@ mod read;
 
 pub(crate) use decode::{DecodeError, Decoder};
 pub(crate) use define::field as define_field;
-pub(crate) use encode::{EncodeError, Encoder, Encoding, Fault};
+pub(crate) use encode::{EncodeError, Encoder, Fault};
 pub(crate) use form::{Form, Text, Tree};
 pub(crate) use read::has;
 

@@ -17,7 +17,7 @@ use super::super::raw::owned;
 #[allow(clippy::cast_possible_wrap)]
 const ENUMERABLE_STRINGS: i32 = (qjs::JS_GPN_STRING_MASK | qjs::JS_GPN_ENUM_ONLY) as i32;
 
-/// The name of a property, as long as the [`Names`] live that it is from.
+/// The name of a property, as long as the [`Names`] or the [`KeptName`] live that it is from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Name<'a>(qjs::JSAtom, PhantomData<&'a ()>);
 
@@ -75,14 +75,12 @@ impl<'a, 'js> Names<'a, 'js> {
         unsafe { owned(ctx, qjs::JS_AtomToString(ctx.as_raw().as_ptr(), name.0)) }
     }
 
-    /// Counts a name once more, so that it outlives the object it was found on.
-    pub(crate) fn count(&self, name: Name<'_>) -> CountedName {
-        // SAFETY: the name is live, and counted once more until it is released.
-        CountedName(unsafe { qjs::JS_DupAtom(self.ctx().as_raw().as_ptr(), name.0) })
-    }
-
-    pub(crate) fn ctx(&self) -> &Ctx<'js> {
-        self.object.ctx()
+    /// Keeps a name for longer.
+    pub(crate) fn keep(&self, name: Name<'_>) -> KeptName<'js> {
+        let ctx = self.object.ctx().clone();
+        // SAFETY: the name is live, and counted once more until `KeptName` is dropped.
+        let atom = unsafe { qjs::JS_DupAtom(ctx.as_raw().as_ptr(), name.0) };
+        KeptName { ctx, atom }
     }
 }
 
@@ -93,19 +91,23 @@ impl Drop for Names<'_, '_> {
     }
 }
 
-/// A name that outlives the object it was found on, until it is released.
-pub(crate) struct CountedName(qjs::JSAtom);
+/// A name that outlives the object it was found on.
+pub(crate) struct KeptName<'js> {
+    ctx: Ctx<'js>,
+    atom: qjs::JSAtom,
+}
 
-impl CountedName {
-    /// Whether it is that name.
-    pub(crate) fn is(&self, name: Name<'_>) -> bool {
-        self.0 == name.0
+impl KeptName<'_> {
+    /// The name.
+    pub(crate) fn name(&self) -> Name<'_> {
+        Name(self.atom, PhantomData)
     }
+}
 
-    /// Counts it down. Freeing a name runs nothing and needs no memory.
-    pub(crate) fn release(self, ctx: &Ctx<'_>) {
-        // SAFETY: counted by `Names::count`.
-        unsafe { qjs::JS_FreeAtom(ctx.as_raw().as_ptr(), self.0) }
+impl Drop for KeptName<'_> {
+    fn drop(&mut self) {
+        // SAFETY: counted by `Names::keep`.
+        unsafe { qjs::JS_FreeAtom(self.ctx.as_raw().as_ptr(), self.atom) }
     }
 }
 
@@ -146,12 +148,6 @@ impl Drop for Text<'_, '_> {
         // SAFETY: returned by QuickJS, and freed once.
         unsafe { qjs::JS_FreeCString(self.ctx.as_raw().as_ptr(), self.first.cast()) }
     }
-}
-
-/// Where an object is, which no other one is as long as it lives.
-pub(crate) fn address(object: &Object<'_>) -> usize {
-    // SAFETY: the value of an object is a pointer.
-    unsafe { qjs::JS_VALUE_GET_PTR(object.as_value().as_raw()) }.addr()
 }
 
 /// The element at an index.

@@ -169,10 +169,7 @@ impl World {
         let used = self.rng.u8(..20);
         self.is_overdrawn = recovered.is_none() && used == 0;
         self.set_context();
-        // A script that is out of memory may need more than any gets.
-        let is_abandoned = stopped == Some(Stop::Memory) && self.rng.bool();
-        let settled = if is_abandoned { Vec::new() } else { settled };
-        self.apply(Input::TurnEnded(TurnReport { settled, stopped, cpu, recovered, is_abandoned }));
+        self.apply(Input::TurnEnded(TurnReport { settled, stopped, cpu, recovered }));
     }
 
     /// The promise of a task that waits is awaited, once.

@@ -6,7 +6,7 @@
 //! The text is known to be JSON: it was cut out of a message that was. What is not known is whether an object is a tag.
 //! That shows at its first key, except for a function, whose `$fn` may come later; then the object is read again.
 
-use std::ops::Deref;
+use std::borrow::Cow;
 
 use rquickjs::{Array, IntoJs as _, Object, Value as JsValue};
 use serde_json::{Map, Value};
@@ -15,32 +15,12 @@ use super::super::define;
 use super::{DecodeError, DecodeResult, Decoder};
 use crate::protocol::plain::{FUNCTION_TAG, TAGS};
 use crate::protocol::shape::end_of_string;
-use crate::runtime::kept::{Kept, keep};
-use crate::runtime::raw::Arguments;
 
 /// Longest text of a function with its schemas. It becomes a tree, so it is bounded.
 const FUNCTION_BYTES_MAX: usize = 256 << 10;
 
 /// Bytes that may be read twice, beside several times the text. A tag inside a tag is read again for each of them: no value of a megabyte comes near this, and one of sixteen cannot keep a shard busy for seconds.
 const AGAIN_BYTES_MAX: usize = 128 << 20;
-
-/// A string of the text.
-enum StringText<'t> {
-    /// As it is there.
-    Plain(&'t str),
-    Unescaped(Kept<String>),
-}
-
-impl Deref for StringText<'_> {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        match self {
-            Self::Plain(text) => text,
-            Self::Unescaped(text) => text,
-        }
-    }
-}
 
 /// A place in the text.
 struct Cursor<'t> {
@@ -86,7 +66,7 @@ impl<'t> Cursor<'t> {
         self.text.get(from..to).ok_or_else(|| DecodeError::new("the value is not JSON"))
     }
 
-    fn string(&mut self) -> Result<StringText<'t>, DecodeError> {
+    fn string(&mut self) -> Result<Cow<'t, str>, DecodeError> {
         if self.peek() != Some(b'"') {
             return Err(DecodeError::new("the value is not JSON"));
         }
@@ -95,13 +75,10 @@ impl<'t> Cursor<'t> {
         self.at = end;
         if quoted.contains('\\') {
             let unescaped = serde_json::from_str::<String>(quoted);
-            return match unescaped {
-                Ok(text) => Ok(StringText::Unescaped(keep(text))),
-                Err(_) => Err(DecodeError::new("a string with a lone surrogate")),
-            };
+            return unescaped.map(Cow::Owned).map_err(|_| DecodeError::new("a string with a lone surrogate"));
         }
         let inside = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-        inside.map(StringText::Plain).ok_or_else(|| DecodeError::new("the value is not JSON"))
+        inside.map(Cow::Borrowed).ok_or_else(|| DecodeError::new("the value is not JSON"))
     }
 
     /// A number, `true`, `false` or `null`.
@@ -151,9 +128,13 @@ impl<'js> Decoder<'_, 'js> {
     }
 
     /// Builds each value of the list that a JSON text is.
-    pub(crate) fn list(&mut self, text: &str, values: &mut Arguments<'js>) -> Result<(), DecodeError> {
-        let ctx = self.ctx;
-        self.read_items(&mut Cursor::new(text), |_, value| super::map_build_error(ctx, values.push(value)))
+    pub(crate) fn list(&mut self, text: &str) -> Result<Vec<JsValue<'js>>, DecodeError> {
+        let mut values = Vec::new();
+        self.read_items(&mut Cursor::new(text), |_, value| {
+            values.push(value);
+            Ok(())
+        })?;
+        Ok(values)
     }
 
     fn read(&mut self, cursor: &mut Cursor<'_>) -> DecodeResult<'js> {
@@ -253,7 +234,7 @@ impl<'js> Decoder<'_, 'js> {
         }
         loop {
             let key = cursor.string()?;
-            if may_be_function && *key == *FUNCTION_TAG {
+            if may_be_function && key == FUNCTION_TAG {
                 return Ok(None);
             }
             cursor.expect(b':')?;
@@ -275,7 +256,7 @@ impl<'js> Decoder<'_, 'js> {
             )));
         }
         let fields = serde_json::from_str::<Map<String, Value>>(text);
-        let fields = keep(fields.map_err(|error| DecodeError::new(error.to_string()))?);
+        let fields = fields.map_err(|error| DecodeError::new(error.to_string()))?;
         self.function(fields.get(FUNCTION_TAG).unwrap_or(&Value::Null), &fields)
     }
 
@@ -296,8 +277,8 @@ impl<'js> Decoder<'_, 'js> {
                 Ok(object.map_or_else(|| JsValue::new_null(self.ctx.clone()), Object::into_value))
             }
             (_, Some(b'"')) => {
-                let text = keep(Value::String(cursor.string()?.to_owned()));
-                self.tagged(tag, &text)
+                let text = cursor.string()?.into_owned();
+                self.tagged(tag, &Value::String(text))
             }
             (_, Some(b't')) => {
                 cursor.word()?;
@@ -340,7 +321,7 @@ impl<'js> Decoder<'_, 'js> {
     }
 
     fn read_error(&mut self, cursor: &mut Cursor<'_>) -> DecodeResult<'js> {
-        let (mut parts, mut cause) = (keep(Map::new()), None);
+        let (mut parts, mut cause) = (Map::new(), None);
         cursor.expect(b'{')?;
         let mut has_more = !cursor.eat(b'}');
         let is_empty = !has_more;
@@ -352,7 +333,7 @@ impl<'js> Decoder<'_, 'js> {
                 "name" | "message" | "stack" => {
                     let text = cursor.skip_value()?;
                     let text = serde_json::from_str::<String>(text).map(Value::String);
-                    parts.insert(key.to_owned(), text.unwrap_or(Value::Null));
+                    parts.insert(key.into_owned(), text.unwrap_or(Value::Null));
                 }
                 _ => {
                     cursor.skip_value()?;

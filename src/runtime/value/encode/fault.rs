@@ -1,7 +1,6 @@
 //! Why a value cannot be encoded, and where in it.
 
 use crate::protocol::declaration::pointer_to;
-use crate::runtime::kept::{Kept, keep};
 
 /// Why a value has no form on the wire.
 #[derive(Debug)]
@@ -16,13 +15,11 @@ pub(crate) enum Fault {
     Stopped,
 }
 
-/// A [`Fault`] and where it is, kept for as long as the walk comes back.
+/// A [`Fault`] and where it is.
 #[derive(Debug)]
-pub(crate) struct EncodeError(Kept<Failure>);
-
-#[derive(Debug)]
-struct Failure {
-    fault: Fault,
+pub(crate) struct EncodeError {
+    /// What is wrong.
+    pub(crate) fault: Fault,
     /// From the value outwards, so it is built while the walk comes back.
     inner_first: Vec<String>,
 }
@@ -30,7 +27,7 @@ struct Failure {
 impl EncodeError {
     /// An error at the current place.
     pub(crate) fn new(fault: Fault) -> Self {
-        Self(keep(Failure { fault, inner_first: Vec::new() }))
+        Self { fault, inner_first: Vec::new() }
     }
 
     pub(super) fn unserializable(why: impl Into<String>) -> Self {
@@ -38,19 +35,14 @@ impl EncodeError {
     }
 
     pub(super) fn inside(mut self, segment: impl Into<String>) -> Self {
-        self.0.inner_first.push(segment.into());
+        self.inner_first.push(segment.into());
         self
-    }
-
-    /// What is wrong.
-    pub(crate) fn fault(&self) -> &Fault {
-        &self.0.fault
     }
 
     /// The place as a JSON Pointer.
     pub(crate) fn path(&self) -> String {
         let mut path = String::new();
-        for segment in self.0.inner_first.iter().rev() {
+        for segment in self.inner_first.iter().rev() {
             path.push_str(&pointer_to(segment));
         }
         path

@@ -16,25 +16,23 @@ impl<'js, F: Form> Encoder<'_, 'js, F> {
         tag: &str,
         payload: impl FnOnce(&mut Self) -> Result<(), EncodeError>,
     ) -> Result<(), EncodeError> {
-        let place = self.walk.form.open_fields();
-        self.walk.form.key(&F::key_of(tag));
+        let place = self.form.open_fields();
+        self.form.key(&F::key_of(tag));
         payload(self)?;
-        self.walk.form.close_fields(place, false);
+        self.form.close_fields(place, false);
         Ok(())
     }
 
     pub(super) fn function(&mut self, object: &Object<'js>) -> Result<(), EncodeError> {
         let function = object.as_function().cloned();
         let function = function.ok_or_else(|| EncodeError::unserializable("not a function"))?;
-        let exported = (self.export)(function)?;
-        let (number, id, name) = &*exported;
-        self.walk.exported.push(*number);
-        let place = self.walk.form.open_fields();
-        self.walk.form.key(&F::key_of("$fn"));
-        self.string(id)?;
-        self.walk.form.key(&F::key_of("name"));
-        self.string(name)?;
-        self.walk.form.close_fields(place, false);
+        let (id, name) = (self.export)(function)?;
+        let place = self.form.open_fields();
+        self.form.key(&F::key_of("$fn"));
+        self.string(&id)?;
+        self.form.key(&F::key_of("name"));
+        self.string(&name)?;
+        self.form.close_fields(place, false);
         self.take(r#"{"$fn":,"name":}"#.len())
     }
 
@@ -48,7 +46,7 @@ impl<'js, F: Form> Encoder<'_, 'js, F> {
         self.take(12)?;
         let iterator = self.kit_call(iterator, object.as_value().clone())?;
         let next = self.guarded((self.kit)(next))?;
-        self.walk.form.open_list();
+        self.form.open_list();
         let mut count = 0_usize;
         loop {
             let step: JsValue<'js> = self.guarded(next.call((iterator.clone(),)))?;
@@ -57,16 +55,16 @@ impl<'js, F: Form> Encoder<'_, 'js, F> {
             entry(self, step).map_err(|error| error.inside(count.to_string()))?;
             count += 1;
         }
-        self.walk.form.close_list();
+        self.form.close_list();
         Ok(())
     }
 
     pub(super) fn pair(&mut self, entry: &Array<'js>) -> Result<(), EncodeError> {
         self.take(3)?;
-        self.walk.form.open_list();
+        self.form.open_list();
         self.member_at(entry, 0).map_err(|error| error.inside("0"))?;
         self.member_at(entry, 1).map_err(|error| error.inside("1"))?;
-        self.walk.form.close_list();
+        self.form.close_list();
         Ok(())
     }
 
@@ -77,7 +75,7 @@ impl<'js, F: Form> Encoder<'_, 'js, F> {
     fn member_at(&mut self, entry: &Array<'js>, index: u32) -> Result<(), EncodeError> {
         let value = self.guarded(read::element(entry.as_object(), index))?;
         if !self.value(&value)? {
-            self.walk.form.null();
+            self.form.null();
         }
         Ok(())
     }
@@ -91,7 +89,7 @@ impl<'js, F: Form> Encoder<'_, 'js, F> {
         self.take(length.div_ceil(3) * 4 + 13)?;
         let bytes = copy_bytes(&buffer, offset, length).ok_or_else(detached)?;
         self.tagged("$bytes", |this| {
-            this.walk.form.string(&BASE64.encode(bytes));
+            this.form.string(&BASE64.encode(bytes));
             Ok(())
         })
     }
@@ -101,17 +99,17 @@ impl<'js, F: Form> Encoder<'_, 'js, F> {
         let parts = self.kit_call("errorParts", error.as_value().clone())?;
         let parts = parts.as_array().ok_or_else(|| EncodeError::unserializable("an unreadable error"))?;
         self.tagged("$error", |this| {
-            let start = this.walk.form.open_fields();
+            let start = this.form.open_fields();
             for (index, key) in ["name", "message", "stack", "cause"].into_iter().enumerate() {
                 let value = this.guarded(parts.get::<JsValue<'js>>(index))?;
-                let place = this.walk.form.key(&F::key_of(key));
+                let place = this.form.key(&F::key_of(key));
                 if this.value(&value).map_err(|error| error.inside(key))? {
                     this.take(key.len() + 4)?;
                 } else {
-                    this.walk.form.drop_key(place);
+                    this.form.drop_key(place);
                 }
             }
-            this.walk.form.close_fields(start, false);
+            this.form.close_fields(start, false);
             Ok(())
         })
     }

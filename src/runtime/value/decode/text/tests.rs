@@ -23,11 +23,9 @@ fn both(engine: &Engine, text: &str) -> [Result<String, (String, String)>; 2] {
         let guest = &engine.guest;
         [guest.decode(ctx, &tree, ValueSource::Handler), guest.decode_text(ctx, text, ValueSource::Handler)]
             .map(|decoded| {
-                let value = decoded.map_err(|error| error.take())?;
-                let written = guest.encode::<Text>(ctx, &value, RefHolder::Handler);
-                written
-                    .map(|encoding| encoding.value.get().to_owned())
-                    .map_err(|error| ("out".to_owned(), error.path()))
+                let value = decoded.map_err(|error| (error.message, error.path))?;
+                let written = guest.encode::<Text>(ctx, &value, RefHolder::Handler, &mut Vec::new());
+                written.map(|text| text.get().to_owned()).map_err(|error| ("out".to_owned(), error.path()))
             })
     })
 }

@@ -1,7 +1,5 @@
 //! What a driver reports on its own account.
 
-mod abandon;
-
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
