@@ -9,7 +9,7 @@ use scomp::transport::{TransportError, close_code};
 use super::args::EvalArgs;
 use super::connect::{self, ConsoleClient, PrintLine};
 use super::inspect::{Style, inspect, is_undefined};
-use super::report::{self, Source};
+use super::report;
 use super::signals::Signals;
 use super::{Failure, log, output};
 
@@ -26,9 +26,9 @@ pub(super) async fn run(args: &EvalArgs) -> Result<(), Failure> {
         None => ConsoleClient::in_process(&settings, print).await?,
     };
     let params = EvalParams {
-        code: code.clone(),
+        code,
         timeout_ms: args.timeout_ms,
-        name: Some(name.clone()),
+        name: Some(name),
         ..EvalParams::default()
     };
     let printed = match run_code(&connection.client, params).await {
@@ -38,10 +38,7 @@ pub(super) async fn run(args: &EvalArgs) -> Result<(), Failure> {
         }
         Err(error) => {
             connection.console.finish(&error.console(), report::console_dropped(&error));
-            eprintln!(
-                "{}",
-                report::describe(&error, Source { name: &name, code: &code }, Style::for_stderr())
-            );
+            eprintln!("{}", report::describe(&error, Style::for_stderr()));
             Err(Failure::Reported)
         }
     };

@@ -127,7 +127,7 @@ impl Repl {
             }
             Err(error) => {
                 self.connection.console.finish(&error.console(), report::console_dropped(&error));
-                eprintln!("{}", report::describe(&error, source, Style::for_stderr()));
+                eprintln!("{}", report::describe(&error, Style::for_stderr()));
                 // Without a connection there is nothing left to evaluate in.
                 if error.rpc().is_some() { Ok(()) } else { Err(Failure::Reported) }
             }

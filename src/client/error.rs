@@ -79,6 +79,13 @@ impl ClientError {
         }
     }
 
+    /// What a model or a person needs to repair the code of a failed eval: the message, the place with the code around
+    /// it, causes, suggestions, and the end of the console. For other errors, the message.
+    pub fn report(&self) -> String {
+        let report = self.rpc().and_then(|error| error.data.as_ref()?.get("report")?.as_str());
+        report.map_or_else(|| self.to_string(), str::to_owned)
+    }
+
     /// The console output of an eval that failed.
     pub fn console(&self) -> Vec<ConsoleLine> {
         let lines = self.rpc().and_then(|error| error.data.as_ref()?.get("console").cloned());
@@ -115,11 +122,18 @@ mod tests {
     }
 
     #[test]
+    fn failed_eval_has_the_report_of_the_server() {
+        let error = ErrorObject::new(Kind::EvalError, "Error: no").with("report", "Error: no\n  at a.js:1:1");
+        assert_eq!(ClientError::from(error).report(), "Error: no\n  at a.js:1:1");
+    }
+
+    #[test]
     fn failed_eval_keeps_its_console() {
         let error = ErrorObject::new(Kind::EvalError, "Error: no")
             .with("console", json!([{"level": "log", "text": "before", "atMs": 1}]));
         let error = ClientError::from(error);
         assert_eq!(error.kind(), "EvalError");
+        assert_eq!(error.report(), "EvalError: Error: no");
         assert_eq!(error.console().first().map(|line| line.text.as_str()), Some("before"));
     }
 }

@@ -9,6 +9,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::boundary::{Admission, FromSession, Observation};
+use super::report;
 use super::state::StoppedEval;
 use super::tables::{
     ConsoleLine, EvalSource, KeyedEval, OutboxItem, QueuedEval, RunningEval, TooManyRefs, WallClock,
@@ -170,7 +171,10 @@ impl Session {
                 let result = EvalResult { value, console: &console, console_dropped: dropped, stats };
                 to_raw_value(&result).map_err(internal)
             }
-            Err(error) => Err(with_console(error.clone(), &console, dropped, stats)),
+            Err(error) => {
+                let report = report::write(error, &running.source, &console);
+                Err(with_console(error.clone().with("report", report), &console, dropped, stats))
+            }
         };
         if let Some(key) = &running.params.key {
             self.store_keyed(key, &answer, exported);

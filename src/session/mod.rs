@@ -21,6 +21,7 @@ mod handler_call;
 mod invoke;
 mod pairs;
 pub(crate) mod positions;
+mod report;
 mod reset;
 mod roles;
 mod script;
