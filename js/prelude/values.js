@@ -3,10 +3,11 @@
 const {
   Array, ArrayBufferByteLength, ArrayBufferIsView, ArrayIsArray, BigInt, BigIntToString, Boolean, DataViewBuffer,
   DOMExceptionName, DataViewByteLength, DataViewByteOffset, Date, DateGetTime, DateToISOString, Error, ErrorIsError,
-  ErrorStack, EvalError, Function,
+  ErrorStack, EvalError, Function, host, isData,
   IteratorPrototype, Map, MapEntries, MapIteratorNext, MapSet, Number, Object, ObjectHasOwn, Promise, RangeError,
-  ReferenceError, ReflectApply, ReflectDefineProperty, ReflectGetPrototypeOf, RegExp, Set, SetAdd, SetIteratorNext,
-  SetValues, String, StringToWellFormed, Symbol, SyntaxError, TypeError, TypedArrayBuffer, TypedArrayByteLength,
+  ReferenceError, ReflectApply, ReflectDefineProperty, ReflectGetOwnPropertyDescriptor, ReflectGetPrototypeOf,
+  ReflectOwnKeys, RegExp, Set, SetAdd, SetIteratorNext,
+  SetValues, String, StringStartsWith, StringToWellFormed, Symbol, SyntaxError, TypeError, TypedArrayBuffer, TypedArrayByteLength,
   TypedArrayByteOffset, TypedArrayName, URIError, WeakMap, WeakSet, WeakSetHas, bindingErrors, unit,
 } = core;
 

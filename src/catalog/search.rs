@@ -4,12 +4,14 @@
 //! is nothing to keep in step with the catalog. Work is bounded by what is read of a query and of each binding.
 
 mod closest;
+mod meaning;
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
 pub(crate) use closest::closest;
+pub(crate) use meaning::similar;
 
 use crate::protocol::declaration::Declaration;
 

@@ -25,12 +25,7 @@ pub(super) async fn run(args: &EvalArgs) -> Result<(), Failure> {
             .map_err(|error| connect::to_failure(&error))?,
         None => ConsoleClient::in_process(&settings, print).await?,
     };
-    let params = EvalParams {
-        code,
-        timeout_ms: args.timeout_ms,
-        name: Some(name),
-        ..EvalParams::default()
-    };
+    let params = EvalParams { code, timeout_ms: args.timeout_ms, name: Some(name), ..EvalParams::default() };
     let printed = match run_code(&connection.client, params).await {
         Ok(output) => {
             connection.console.finish(&output.console, output.console_dropped);

@@ -22,6 +22,7 @@
 
 mod clock;
 mod context_pool;
+mod diagnosis;
 mod driver;
 mod engine;
 mod fair;

@@ -33,7 +33,7 @@ macro_rules! part {
 
 static CORE: Part = part!("core": "primordials", "console", "timers", "platform", "units", "bindings", "guards", "error_stack");
 
-static UNITS: [Part; 8] = [
+static UNITS: [Part; 9] = [
     part!("helpers": "helpers"),
     part!("inspect": "inspect_layout", "inspect_describe", "inspect_kinds", "inspect_errors", "inspect", "format", "console_table"),
     part!("encoding": "encoding"),
@@ -42,6 +42,7 @@ static UNITS: [Part; 8] = [
     part!("clone": "clone"),
     part!("values": "values", "errors"),
     part!("walks": "walks"),
+    part!("diagnosis": "diagnosis"),
 ];
 
 /// Installs the core into a fresh context; returns the functions that the engine calls.

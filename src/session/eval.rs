@@ -128,6 +128,7 @@ impl Session {
             clock: WallClock::start(self.now, self.limits.wall_max(), client_limit),
             cpu: Duration::ZERO,
             stop_requested: None,
+            stopped_at: None,
         });
         Some(Turn { charged_to: ChargedTo::Eval(number), depth: 0, work: Work::Eval(source) })
     }
@@ -305,7 +306,8 @@ impl Session {
             && state.invocations.is_empty();
         if is_stuck {
             let message = "the script waits for a promise that nothing can settle";
-            self.finish_eval(Err(ErrorObject::new(Kind::Deadlock, message)), &[]);
+            let error = self.with_place(ErrorObject::new(Kind::Deadlock, message));
+            self.finish_eval(Err(error), &[]);
         }
         is_stuck
     }

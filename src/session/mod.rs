@@ -161,6 +161,9 @@ pub(crate) enum Input {
     Retired,
 }
 
+/// Returns the places of the top-level `await`s of a code: line and column, both from 1.
+pub(crate) type FindAwaits = fn(&str) -> Vec<(u32, u32)>;
+
 /// A session at work. See the module.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -178,6 +181,8 @@ pub(crate) struct Session {
     rewinding: Option<(InvokedBy, u64)>,
     /// Requests for checkpoints that wait for an empty JavaScript stack.
     waiting_requests: Vec<checkpoint::WaitingRequest>,
+    /// Finds where a code may wait, for the errors of one that waited too long; the parser is the runtime's.
+    find_awaits: Option<FindAwaits>,
 }
 
 impl Session {
@@ -193,7 +198,13 @@ impl Session {
             checkpointing: None,
             rewinding: None,
             waiting_requests: Vec::new(),
+            find_awaits: None,
         }
+    }
+
+    /// Says how to find where a code may wait.
+    pub(crate) fn find_awaits_by(&mut self, find: FindAwaits) {
+        self.find_awaits = Some(find);
     }
 
     /// Applies an input; the effects are [taken](Self::take_effects) afterwards.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::tables::{
     Background, Checkpoints, ClientCalls, Console, EvalQueue, Freed, HandlerCalls, Invocations,
-    KeyedOutcomes, References, Rejection, RunningEval, ScriptCalls, Timers,
+    KeyedOutcomes, References, Rejection, RunningEval, ScriptCalls, SourceMaps, Timers,
 };
 use super::{AwaitedPromise, ChargedTo, PendingCall, Requester, RootId, Time, Turn};
 use crate::catalog::Catalog;
@@ -95,6 +95,8 @@ pub(crate) struct SessionState {
     pub timers: Timers,
     /// Console lines.
     pub console: Console,
+    /// Where places in stack traces were in the code as sent.
+    pub source_maps: SourceMaps,
     /// Moments to go back to.
     pub checkpoints: Checkpoints,
     /// CPU time for what runs when no eval does.
@@ -187,6 +189,7 @@ impl SessionState {
             dropped_imports: Vec::new(),
             timers: Timers::new(limits.timers_max),
             console: Console::new(limits.console_bytes_max),
+            source_maps: SourceMaps::default(),
             checkpoints: Checkpoints::default(),
             background: Background::new(now, background),
             cpu_quota: None,

@@ -135,6 +135,8 @@ pub(crate) struct TurnReport {
     pub settled: Vec<Settled>,
     /// Why the script was stopped, if it was.
     pub stopped: Option<Stop>,
+    /// Where the script was when it was stopped: its stack, with the places of the code as sent.
+    pub stopped_at: Option<String>,
     /// CPU time of the eval or invocation so far, this turn included.
     pub cpu: Duration,
     /// After [`Work::Recover`]: whether there is room to work again.

@@ -28,6 +28,7 @@ use super::poll_counter::Pace;
 use super::port::Port;
 use super::shard::{Residence, Shard};
 use super::slices::{self, Contender};
+use super::source;
 use super::total::MemoryTotal;
 use crate::limits::Limits;
 use crate::quota::Account;
@@ -86,8 +87,10 @@ impl Driver {
         let DriverParts { state, limits, memory, hibernation, account, shard, port, inbox } = parts;
         let (inbox_tx, inbox_rx) = inbox;
         let engine = context_pool::take(&limits, &memory, ContextPurpose::NewSession)?;
+        let mut machine = Session::new(state, Arc::clone(&limits));
+        machine.find_awaits_by(source::awaits);
         let session = Rc::new(SharedSession {
-            machine: RefCell::new(Session::new(state, Arc::clone(&limits))),
+            machine: RefCell::new(machine),
             clock: Clock::start(),
             port: Some(Rc::clone(&port)),
         });
@@ -350,9 +353,9 @@ impl Driver {
         drop((turn, engine));
         self.charge(cpu.saturating_sub(counted));
         self.refresh_facts();
-        let (settled, recovered) = (outcome.settled, outcome.recovered);
+        let turn::Outcome { settled, stopped_at, recovered } = outcome;
         let stopped = guest.meter.stopped();
-        self.apply(Input::TurnEnded(TurnReport { settled, stopped, cpu, recovered }));
+        self.apply(Input::TurnEnded(TurnReport { settled, stopped, stopped_at, cpu, recovered }));
         self.free_roots();
     }
 

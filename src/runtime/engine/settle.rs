@@ -3,6 +3,7 @@
 use rquickjs::promise::PromiseState;
 use rquickjs::{Ctx, Object, Promise, Value as JsValue};
 
+use super::super::raw;
 use super::super::source;
 use super::super::thrown::{self, SourceMap};
 use super::super::value::{EncodeError, Fault, Text, Tree};
@@ -42,13 +43,25 @@ impl Engine {
         }
     }
 
-    /// Runs jobs until `main` is settled, nothing is left to do, or the script is stopped.
-    pub(crate) fn run_jobs(&self, ctx: &Ctx<'_>, main: Option<&Promise<'_>>) {
+    /// Runs jobs until `main` is settled, nothing is left to do, or the script is stopped; returns where it was then.
+    pub(crate) fn run_jobs(&self, ctx: &Ctx<'_>, main: Option<&Promise<'_>>) -> Option<String> {
         let is_over = || {
             self.guest.meter.stopped().is_some()
                 || main.is_some_and(|promise| promise.state() != PromiseState::Pending)
         };
-        while !is_over() && ctx.execute_pending_job() {}
+        while !is_over() {
+            match raw::execute_job(ctx)? {
+                Ok(()) => {}
+                // Only what ends the script comes here; anything else rejects a promise.
+                Err(_) => {
+                    let thrown = ctx.catch();
+                    if thrown.is_uncatchable_error() {
+                        return thrown::stack_of(ctx, &self.guest, thrown);
+                    }
+                }
+            }
+        }
+        None
     }
 
     /// How an awaited promise ended, if it has. A promise inside is awaited in its place.
@@ -153,12 +166,15 @@ impl Engine {
     pub(crate) fn report_rejections(&self, ctx: &Ctx<'_>) {
         let rejections = std::mem::take(&mut self.guest.machine_mut().state.rejections);
         for Rejection { promise, reason } in rejections {
-            let thrown = self.guest.roots.get(ctx, reason);
+            let thrown = self.guest.roots.get::<JsValue<'_>>(ctx, reason);
             self.guest.roots.release(promise);
             self.guest.roots.release(reason);
             if let Ok(reason) = thrown {
-                let text = self.guest.describe(ctx, reason);
-                self.guest.print("error", format!("Uncaught (in promise) {text}"));
+                let text = self.guest.describe(ctx, reason.clone());
+                let place = thrown::stack_of(ctx, &self.guest, reason);
+                let place = place.as_deref().and_then(|stack| stack.lines().next());
+                let place = place.map_or_else(String::new, |place| format!("\n{place}"));
+                self.guest.print("error", format!("Uncaught (in promise) {text}{place}"));
             }
         }
     }

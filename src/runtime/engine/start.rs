@@ -41,6 +41,7 @@ impl Engine {
         let prepared =
             source::prepare(&source.code, &options).map_err(|error| syntax_error(&error, &source.name))?;
         let Compiled { script, positions, awaits } = self.compile(ctx, prepared, source, &options)?;
+        self.guest.machine_mut().state.source_maps.keep(&source.name, &positions);
         let map = SourceMap { name: &source.name, positions: &positions };
         let cleaned = self.clean_prototype(ctx);
         self.ignore(ctx, cleaned);

@@ -20,7 +20,8 @@ const SUFFIX_DIGITS_MAX: usize = 10;
 pub(super) fn wrap(parsed: &ParsedCode, edits: &mut Edits) -> bool {
     let mut wrapper = Wrapper { parsed, edits, value: unused_name(parsed.text), returns: false };
     let start = u32::try_from(ParsedCode::BASE).unwrap_or(u32::MAX);
-    let open = format!("(await (async ({}) => {{", wrapper.value);
+    // The name is that of the frame in stack traces; the frame around it is on the line behind the code, and is left out.
+    let open = format!("(await ({{\"<eval>\": async ({}) => {{", wrapper.value);
     // A hashbang is one at the very start only.
     if parsed.slice(start, parsed.end()).starts_with("//") {
         wrapper.edits.replace(start, start + 2, open + "//");
@@ -33,7 +34,7 @@ pub(super) fn wrap(parsed: &ParsedCode, edits: &mut Edits) -> bool {
         let span = directive.expression.span;
         parsed.slice(span.start, span.end)
     });
-    let close = format!("\n;return [{}]}})({initial}))[0]", wrapper.value);
+    let close = format!("\n;return [{}]}}}})[\"<eval>\"]({initial}))[0]", wrapper.value);
     wrapper.edits.insert(parsed.end(), close);
     !wrapper.returns
 }

@@ -6,12 +6,14 @@
 //! Code with nothing to rewrite is not parsed (`scan`), code that is data alone is not even compiled (`data`), and no
 //! code is parsed that could overflow the stack (`nesting`). Code that is neither JavaScript nor TypeScript is left as it is: the engine reports it best.
 
+mod blame;
 mod classes;
 mod consts;
 mod data;
 mod declarations;
 mod edit;
 mod enums;
+mod explain;
 mod fresh;
 mod lexis;
 mod nesting;
@@ -31,7 +33,9 @@ use oxc_allocator::Allocator;
 
 pub(crate) use crate::session::Positions;
 use crate::session::positions;
+pub(crate) use blame::{Complaint, Suspect, awaits, blame};
 pub(crate) use data::json_of;
+pub(crate) use explain::explain;
 
 use edit::Edits;
 use nesting::Nesting;

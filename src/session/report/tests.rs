@@ -26,7 +26,13 @@ fn report_shows_place_callers_and_console() {
 
 #[test]
 fn place_outside_of_the_code_has_no_frame() {
-    for stack in ["", "    at f (native)", "    at f (eval-1.js:9:1)", "    at (eval-1.js:1:99)", "    at (my-eval-1.js:1:1)"] {
+    for stack in [
+        "",
+        "    at f (native)",
+        "    at f (eval-1.js:9:1)",
+        "    at (eval-1.js:1:99)",
+        "    at (my-eval-1.js:1:1)",
+    ] {
         let error = ErrorObject::new(Kind::EvalError, "Error: no").with("stack", stack);
         let report = write(&error, &source("f()"), &[]);
         assert!(!report.contains('^'), "{report}");
@@ -48,7 +54,8 @@ fn causes_and_further_errors_are_listed() {
         .with("properties", json!({"status": 404}))
         .with("cause", json!({"name": "RangeError", "message": "b", "cause": {"message": "c", "data": {"kind": "Busy"}}}));
     let report = write(&error, &source(""), &[]);
-    let expected = "properties: {\"status\":404}\n- Error: a\n- 7\ncaused by RangeError: b\ncaused by Busy: c";
+    let expected =
+        "properties: {\"status\":404}\n- Error: a\n- 7\ncaused by RangeError: b\ncaused by Busy: c";
     assert!(report.ends_with(expected), "{report}");
 }
 

@@ -169,7 +169,7 @@ impl World {
         let used = self.rng.u8(..20);
         self.is_overdrawn = recovered.is_none() && used == 0;
         self.set_context();
-        self.apply(Input::TurnEnded(TurnReport { settled, stopped, cpu, recovered }));
+        self.apply(Input::TurnEnded(TurnReport { settled, stopped, stopped_at: None, cpu, recovered }));
     }
 
     /// The promise of a task that waits is awaited, once.
