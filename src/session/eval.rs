@@ -9,6 +9,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::boundary::{Admission, FromSession, Observation};
+use super::fence::without_fence;
 use super::report;
 use super::state::StoppedEval;
 use super::tables::{
@@ -115,7 +116,7 @@ impl Session {
         }
         let client_limit = params.timeout_ms.map(Duration::from_millis);
         let source = Arc::new(EvalSource {
-            code: std::mem::take(&mut params.code),
+            code: without_fence(std::mem::take(&mut params.code)),
             name: params.name.take().unwrap_or_else(|| format!("eval-{number}.js")),
             fresh: params.fresh,
         });

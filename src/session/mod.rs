@@ -17,6 +17,7 @@ mod control;
 mod deadlines;
 mod end_calls;
 mod eval;
+mod fence;
 mod handler_call;
 mod invoke;
 mod pairs;

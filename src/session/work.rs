@@ -95,6 +95,8 @@ pub(crate) struct AwaitedPromise {
     pub positions: Positions,
     /// For whom functions in the value are exported.
     pub holder: RefHolder,
+    /// Whether the promises inside of the value have been awaited.
+    pub is_unwrapped: bool,
 }
 
 /// How an eval or an invocation ended by itself.

@@ -11,7 +11,7 @@ use super::{Engine, Look, map_of};
 use crate::limits::Limits;
 use crate::rpc::{ErrorObject, Kind};
 use crate::session::tables::{Rejection, ScriptCall};
-use crate::session::{AwaitedPromise, ChargedTo, Encoded, RefHolder, Settled, Settlement};
+use crate::session::{AwaitedPromise, ChargedTo, Encoded, RefHolder, RootId, Settled, Settlement};
 
 impl Engine {
     /// Settles a call that the script waits for.
@@ -84,7 +84,15 @@ impl Engine {
                     Err(error) => Err(self.failure(ctx, error, &map_of(awaited))),
                 },
                 Ok(value) => {
-                    return Look::Over(self.settled(ctx, awaited.charged_to, &value, awaited.holder));
+                    let settled = self.settled(ctx, awaited.charged_to, &value, awaited.holder);
+                    match self.promises_inside(ctx, &value, &settled, awaited.is_unwrapped) {
+                        None => return Look::Over(settled),
+                        Some(promise) => {
+                            roots.release(std::mem::replace(&mut awaited.promise, promise));
+                            awaited.is_unwrapped = true;
+                            return Look::Again;
+                        }
+                    }
                 }
                 Err(error) => Err(self.failure(ctx, error, &map_of(awaited))),
             },
@@ -115,6 +123,30 @@ impl Engine {
         };
         let outcome = encoded.map_err(|error| encode_failure(&error, &guest.limits));
         Settled { charged_to, outcome, exported }
+    }
+
+    /// If a value could not be sent because of promises inside of it: a promise of the value with these awaited. Only once:
+    /// what is unsettled then lies too deep, and is refused.
+    pub(super) fn promises_inside<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        value: &JsValue<'js>,
+        settled: &Settled,
+        is_unwrapped: bool,
+    ) -> Option<RootId> {
+        let error = settled.outcome.as_ref().err().filter(|_| !is_unwrapped)?;
+        if !error.is(Kind::Unserializable) || error.message != UNSETTLED {
+            return None;
+        }
+        let promise =
+            self.kit(ctx, "awaitInside").and_then(|wait| wait.call::<_, Promise<'js>>((value.clone(),)));
+        match promise {
+            Ok(promise) => self.hold(ctx, promise).ok(),
+            Err(error) => {
+                self.ignore::<()>(ctx, Err(error));
+                None
+            }
+        }
     }
 
     /// A promise of `{value}`, which is what an eval gives.
@@ -180,12 +212,16 @@ impl Engine {
     }
 }
 
+/// The message for a promise inside of a value.
+const UNSETTLED: &str = "the value cannot be sent: it holds a Promise, await it first";
+
 fn encode_failure(error: &EncodeError, limits: &Limits) -> ErrorObject {
     match &error.fault {
         Fault::Unserializable(why) => {
             ErrorObject::new(Kind::Unserializable, format!("the value cannot be sent: {why}"))
                 .with("path", error.path())
         }
+        Fault::Unsettled => ErrorObject::new(Kind::Unserializable, UNSETTLED).with("path", error.path()),
         Fault::TooLarge => {
             let max = limits.result_bytes_max;
             ErrorObject::new(Kind::ResultTooLarge, format!("the value is larger than {max} bytes of JSON"))

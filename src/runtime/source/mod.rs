@@ -23,6 +23,7 @@ mod scan;
 mod tokens;
 mod trivia;
 mod types;
+mod whole;
 
 #[cfg(test)]
 mod tests;
@@ -97,6 +98,9 @@ pub(crate) fn prepare<'a>(code: &'a str, options: &Options) -> Result<PreparedCo
     if scan::declaration_words(code) > DECLARATIONS_MAX {
         return Err(SourceError::in_code(code, 0, "the code has too many declarations".to_owned()));
     }
+    if let Some((start, end)) = whole::object_literal(code) {
+        return Ok(parenthesize(code, start, end));
+    }
     if !options.fresh && !scan::may_declare(code, options.is_binding) {
         return Ok(unchanged());
     }
@@ -150,6 +154,13 @@ fn transform<'a>(
         }
     }
     let arena = Allocator::default();
+    if let Some(erased) = whole::without_type_imports(&arena, code) {
+        let prepared = transform(&erased, options, Scope::All)?;
+        return Ok(prepared.map(|PreparedCode { code, positions }| PreparedCode {
+            code: Cow::Owned(code.into_owned()),
+            positions,
+        }));
+    }
     let Some(parsed) = parse::parse(&arena, code) else {
         return refuse_module(&arena, code).map_or(Ok(None), Err);
     };
@@ -170,11 +181,16 @@ fn edit<'a>(
     if parsed.language == Language::TypeScript {
         types::erase(parsed, &mut edits)?;
     }
+    let returns =
+        if code.contains("return") { whole::top_level_returns(&parsed.body.statements) } else { Vec::new() };
     if options.fresh {
-        if !fresh::wrap(parsed, &mut edits) {
-            return Ok(None);
-        }
+        // First, because the wrapper closes behind a `return` at the end.
+        whole::return_lists(&returns, &mut edits);
+        fresh::wrap(parsed, &mut edits);
     } else {
+        if !returns.is_empty() {
+            whole::leave_block(parsed, &returns, &mut edits);
+        }
         declarations::check(parsed)?;
         consts::guard(parsed, &mut edits);
         declarations::persist(parsed, options, &mut edits);
@@ -184,6 +200,16 @@ fn edit<'a>(
     }
     let (edited, positions) = edits.apply(code);
     Ok(Some(PreparedCode { code: Cow::Owned(edited), positions }))
+}
+
+/// An object literal as an expression.
+fn parenthesize(code: &str, start: usize, end: usize) -> PreparedCode<'_> {
+    let mut edits = Edits::new(0);
+    let offset = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+    edits.insert(offset(start), "(");
+    edits.insert(offset(end), ")");
+    let (edited, positions) = edits.apply(code);
+    PreparedCode { code: Cow::Owned(edited), positions }
 }
 
 /// Whether a code that parses as JavaScript may hold a construct that is refused.

@@ -8,6 +8,7 @@ mod fault;
 mod tagged;
 
 use rquickjs::atom::PredefinedAtom;
+use rquickjs::promise::PromiseState;
 use rquickjs::{Ctx, Error, Function, Object, String as JsString, Type, Value as JsValue};
 
 use super::Kit;
@@ -202,11 +203,38 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
             }
             Class::Buffer | Class::View => self.bytes(object)?,
             Class::Error => self.error(object)?,
+            Class::RegExp => {
+                let text = self.kit_text("regexpText", object.as_value().clone())?;
+                self.string(&text)?;
+            }
+            Class::Promise => return self.promise(object),
+            Class::Opaque(class) => {
+                return Err(EncodeError::unserializable(format!("{class}: its contents cannot be listed")));
+            }
+            Class::Iterator => {
+                let why = "an iterator or generator: spread it into a list first, [...it], or use for await";
+                return Err(EncodeError::unserializable(why));
+            }
             Class::Array | Class::Proxy | Class::BoxedString | Class::Plain => {
                 return self.structure(object, class);
             }
         }
         Ok(true)
+    }
+
+    /// What a promise inside of the value was fulfilled with. One that is not settled is for the caller to await.
+    fn promise(&mut self, object: &Object<'js>) -> WriteResult {
+        let settled = object.as_value().as_promise().and_then(|promise| match promise.state() {
+            PromiseState::Resolved => promise.result::<JsValue<'js>>(),
+            PromiseState::Pending | PromiseState::Rejected => None,
+        });
+        match settled {
+            Some(value) => {
+                let value = self.guarded(value)?;
+                self.value(&value)
+            }
+            None => Err(EncodeError::new(Fault::Unsettled)),
+        }
     }
 
     /// Arrays and plain objects: what `toJSON` returns, or what they contain.
@@ -230,7 +258,7 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
             {
                 return Err(EncodeError::new(Fault::TooLarge));
             }
-            self.plain(object)?
+            self.plain(object, class)?
         }
         Ok(true)
     }
@@ -261,7 +289,7 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
         Ok(())
     }
 
-    fn plain(&mut self, object: &Object<'js>) -> Result<(), EncodeError> {
+    fn plain(&mut self, object: &Object<'js>, class: Class) -> Result<(), EncodeError> {
         self.take(2)?;
         let names = self.guarded(Names::of(object))?;
         let start = self.form.open_fields();
@@ -283,7 +311,29 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
             is_tag |= meaning == KeyMeaning::Tag;
             is_function |= meaning == KeyMeaning::Function;
         }
+        if count == 0 && class == Class::Plain && has_class_of_its_own(object) {
+            self.getters(object)?;
+        }
         self.form.close_fields(start, is_function || is_tag && count == 1);
+        Ok(())
+    }
+
+    /// An object of a class that keeps its state to itself is what its getters return.
+    fn getters(&mut self, object: &Object<'js>) -> Result<(), EncodeError> {
+        let parts = self.kit_call("gettersOf", object.as_value().clone())?;
+        let Some(parts) = parts.as_array() else { return Ok(()) };
+        let mut count = 0;
+        for index in (0..parts.len()).step_by(2) {
+            let name: String = self.guarded(parts.get(index))?;
+            let value: JsValue<'js> = self.guarded(parts.get(index + 1))?;
+            let place = self.form.key(&F::key_of(&name));
+            if self.value(&value).map_err(|error| error.inside(name.clone()))? {
+                self.take(name.len() + 3 + usize::from(count > 0))?;
+                count += 1;
+            } else {
+                self.form.drop_key(place);
+            }
+        }
         Ok(())
     }
 
@@ -360,4 +410,9 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
         };
         EncodeError::unserializable(format!("reading it threw {header}"))
     }
+}
+
+/// Whether an object has a prototype beside that of every object.
+fn has_class_of_its_own(object: &Object<'_>) -> bool {
+    object.get_prototype().and_then(|prototype| prototype.get_prototype()).is_some()
 }

@@ -180,7 +180,8 @@ impl World {
             let name = waiting.name.clone();
             let promise = self.context.root(Rooted::Promise);
             let positions = Positions::default();
-            let awaited = AwaitedPromise { charged_to, promise, name, positions, holder };
+            let awaited =
+                AwaitedPromise { charged_to, promise, name, positions, holder, is_unwrapped: false };
             self.session.state.promises.push(awaited);
         }
     }
