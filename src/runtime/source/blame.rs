@@ -25,6 +25,9 @@ const SUSPECTS_MAX: usize = 16;
 /// Longest text of an expression in a message.
 const EXPRESSION_CHARS_MAX: usize = 80;
 
+/// Letters of the longest keyword before a declaration, and a space.
+const KEYWORD_LETTERS_MAX: u32 = 6;
+
 /// What the engine complained about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Complaint<'a> {
@@ -240,7 +243,7 @@ impl<'a> Visit<'a> for Finder<'_> {
                     Complaint::NotIterable | Complaint::Property("Symbol.iterator"),
                 ) => {
                     // The engine notes the place of the statement.
-                    let start = declarator.span.start.saturating_sub("const ".len() as u32);
+                    let start = declarator.span.start.saturating_sub(KEYWORD_LETTERS_MAX);
                     self.add(Span::new(start, declarator.span.end), init);
                 }
                 _ => {}
