@@ -1,3 +1,5 @@
+//! Which expression is found for a complaint and a place.
+
 use super::*;
 
 fn texts(code: &str, complaint: Complaint<'_>, place: (u32, u32)) -> Vec<String> {

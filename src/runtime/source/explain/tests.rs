@@ -1,3 +1,5 @@
+//! Code that does not parse, and what is said about it.
+
 use super::explain;
 
 /// Codes that do not parse; what is said, and where.
