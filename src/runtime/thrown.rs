@@ -299,7 +299,7 @@ fn properties<'js>(ctx: &Ctx<'js>, guest: &Guest, thrown: &Parts<'js>) -> Option
     (properties.to_string().len() <= PROPERTIES_BYTES_MAX).then_some(properties)
 }
 
-/// A value of the script that goes along with an error; none if there are functions in it, which nobody would release.
+/// A value of the script that goes along with an error; none if there are functions in it, which no client would release.
 fn encode_data<'js>(ctx: &Ctx<'js>, guest: &Guest, value: &JsValue<'js>) -> Option<Value> {
     let mut exported = Vec::new();
     let data = guest.encode::<Tree>(ctx, value, RefHolder::Client, &mut exported).ok();

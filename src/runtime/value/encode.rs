@@ -8,7 +8,6 @@ mod fault;
 mod tagged;
 
 use rquickjs::atom::PredefinedAtom;
-use rquickjs::promise::PromiseState;
 use rquickjs::{Ctx, Error, Function, Object, String as JsString, Type, Value as JsValue};
 
 use super::Kit;
@@ -222,21 +221,6 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
         Ok(true)
     }
 
-    /// What a promise inside of the value was fulfilled with. One that is not settled is for the caller to await.
-    fn promise(&mut self, object: &Object<'js>) -> WriteResult {
-        let settled = object.as_value().as_promise().and_then(|promise| match promise.state() {
-            PromiseState::Resolved => promise.result::<JsValue<'js>>(),
-            PromiseState::Pending | PromiseState::Rejected => None,
-        });
-        match settled {
-            Some(value) => {
-                let value = self.guarded(value)?;
-                self.value(&value)
-            }
-            None => Err(EncodeError::new(Fault::Unsettled)),
-        }
-    }
-
     /// Arrays and plain objects: what `toJSON` returns, or what they contain.
     fn structure(&mut self, object: &Object<'js>, class: Class) -> WriteResult {
         if self.guarded(read::has(object, PredefinedAtom::ToJSON))? {
@@ -311,29 +295,10 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
             is_tag |= meaning == KeyMeaning::Tag;
             is_function |= meaning == KeyMeaning::Function;
         }
-        if count == 0 && class == Class::Plain && has_class_of_its_own(object) {
+        if count == 0 && class == Class::Plain && tagged::has_class_of_its_own(object) {
             self.getters(object)?;
         }
         self.form.close_fields(start, is_function || is_tag && count == 1);
-        Ok(())
-    }
-
-    /// An object of a class that keeps its state to itself is what its getters return.
-    fn getters(&mut self, object: &Object<'js>) -> Result<(), EncodeError> {
-        let parts = self.kit_call("gettersOf", object.as_value().clone())?;
-        let Some(parts) = parts.as_array() else { return Ok(()) };
-        let mut count = 0;
-        for index in (0..parts.len()).step_by(2) {
-            let name: String = self.guarded(parts.get(index))?;
-            let value: JsValue<'js> = self.guarded(parts.get(index + 1))?;
-            let place = self.form.key(&F::key_of(&name));
-            if self.value(&value).map_err(|error| error.inside(name.clone()))? {
-                self.take(name.len() + 3 + usize::from(count > 0))?;
-                count += 1;
-            } else {
-                self.form.drop_key(place);
-            }
-        }
         Ok(())
     }
 
@@ -410,9 +375,4 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
         };
         EncodeError::unserializable(format!("reading it threw {header}"))
     }
-}
-
-/// Whether an object has a prototype beside that of every object.
-fn has_class_of_its_own(object: &Object<'_>) -> bool {
-    object.get_prototype().and_then(|prototype| prototype.get_prototype()).is_some()
 }
