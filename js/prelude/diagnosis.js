@@ -30,7 +30,7 @@ const kindOf = (value) => {
   return "object";
 };
 
-// [value] of a property, undefined where there is none, null where it cannot be known without running code.
+// [value] of a property, undefined if it does not exist, null where it cannot be known without running code.
 const readData = (value, name, mayRead) => {
   let holder = isObject(value) ? value : prototypes[typeof value];
   for (let i = 0; i < CHAIN_MAX && isObject(holder); i++) {

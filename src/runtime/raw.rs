@@ -17,7 +17,7 @@ pub(super) unsafe fn owned<'js>(ctx: &Ctx<'js>, value: qjs::JSValue) -> rquickjs
     rquickjs::Result::from_js(ctx, value)?
 }
 
-/// Runs the next job; `None` if there is none. After an error the exception is still to be caught.
+/// Runs the next job; `None` if no job waits. After an error the exception is still to be caught.
 pub(super) fn execute_job(ctx: &Ctx<'_>) -> Option<rquickjs::Result<()>> {
     let mut context = std::ptr::null_mut();
     // SAFETY: the context is live and entered. The runtime has no other one, so it is the context of the job too.
