@@ -47,8 +47,9 @@ mod evaluating {
         let file = temporary_file("fails.js", "const a = 1;\n  missing(a)");
         let done = Program::new(["eval", file.to_str().unwrap()]).run();
         assert_eq!((done.code, done.stdout.as_str()), (1, ""));
-        let marked = "ReferenceError: missing is not defined\n2 |   missing(a)\n  |   ^\n";
-        assert!(done.stderr.starts_with(marked), "{}", done.stderr);
+        assert!(done.stderr.starts_with("ReferenceError: missing is not defined\n"), "{}", done.stderr);
+        let marked = "\n  1 | const a = 1;\n> 2 |   missing(a)\n    |   ^\n";
+        assert!(done.stderr.ends_with(marked), "{}", done.stderr);
     }
 
     #[test]

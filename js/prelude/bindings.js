@@ -138,7 +138,8 @@ core.bindingErrors = new WeakSet();
 exports.makeBindingError = (name, message, code, data, stack) => {
   const error = new Error(message);
   if (stack !== undefined) {
-    ReflectDefineProperty(error, "stack", { __proto__: null, value: stack, writable: true, configurable: true });
+    const value = name + ": " + message + "\n" + stack;
+    ReflectDefineProperty(error, "stack", { __proto__: null, value, writable: true, configurable: true });
   }
   ReflectDefineProperty(error, "name", { __proto__: null, value: name, writable: true, configurable: true });
   error.code = code;
@@ -149,7 +150,7 @@ exports.makeBindingError = (name, message, code, data, stack) => {
 
 // Where a call is being made, for the error that it may end in.
 exports.placeOfCall = () => {
-  const { stack } = new Error();
+  const stack = ReflectApply(framesOf, new Error(), []);
   return typeof stack === "string" ? stack : "";
 };
 exports.tooManyArguments = () => new TypeError("a binding takes one argument");

@@ -1,3 +1,18 @@
+// `error.stack` begins with the name and message, as in V8; QuickJS keeps only the frames.
+const { get: framesOf, set: setStack } = ReflectGetOwnPropertyDescriptor(Error.prototype, "stack");
+const { get: getStack } = ReflectGetOwnPropertyDescriptor(
+  {
+    get stack() {
+      const frames = ReflectApply(framesOf, this, []);
+      return typeof frames === "string" ? unit("values").stackText(this, frames) : frames;
+    },
+  },
+  "stack",
+);
+ReflectDefineProperty(Error.prototype, "stack", {
+  __proto__: null, get: getStack, set: setStack, configurable: true, enumerable: false,
+});
+
 // `Error.stackTraceLimit` and `Error.prepareStackTrace`, with the values kept here.
 //
 // QuickJS holds what is assigned to them in fields of its context. It forgets to free the old limit, and a

@@ -31,9 +31,10 @@ const readText = (object, key) => {
   const value = read(object, key);
   return typeof value === "string" ? value : undefined;
 };
+// The frames alone: those of the engine, unless the error has a stack of its own.
 const stackOf = (error) => {
-  const stack = readText(error, "stack");
-  return stack === undefined ? "" : stack;
+  const stack = ErrorIsError(error) && !hasOwn(error, "stack") ? ErrorStack(error) : readText(error, "stack");
+  return typeof stack === "string" ? stack : "";
 };
 
 // "ReferenceError: foo is not defined" for an error, the value as console.log shows it for anything else.
@@ -52,8 +53,31 @@ exports.errorParts = (error) => {
   return parts;
 };
 
-// [header, name, message, stack, hasCause, cause, answerCode, answerData, code]: those of an answer are undefined
-// unless a binding's answer was thrown.
+// Own properties of an error that are reported; more than that is data, and belongs into the value.
+const PROPERTIES_MAX = 32;
+const KNOWN_PROPERTIES = { __proto__: null, name: true, message: true, stack: true, cause: true };
+
+// The data that a script has put on its error, for the client: no functions, nothing that a getter would have to answer.
+const propertiesOf = (error, isAnswer, hasErrors) => {
+  if (host.proxyTarget(error) !== undefined) return undefined;
+  const properties = {};
+  let count = 0;
+  const keys = ReflectOwnKeys(error);
+  for (let i = 0; i < keys.length && count < PROPERTIES_MAX; i++) {
+    const key = keys[i];
+    if (typeof key !== "string" || KNOWN_PROPERTIES[key] || (hasErrors && key === "errors")) continue;
+    if (isAnswer && (key === "code" || key === "data")) continue;
+    const descriptor = ReflectGetOwnPropertyDescriptor(error, key);
+    if (!isData(descriptor) || !descriptor.enumerable) continue;
+    if (descriptor.value === undefined || typeof descriptor.value === "function") continue;
+    ReflectDefineProperty(properties, key, descriptor);
+    count++;
+  }
+  return count === 0 ? undefined : properties;
+};
+
+// [header, name, message, stack, hasCause, cause, answerCode, answerData, code, errors, properties]: those of an answer
+// are undefined unless a binding's answer was thrown.
 exports.describeThrown = (thrown) => {
   if (!isErrorLike(thrown)) return [header(thrown), "", "", "", false];
   const parts = [header(thrown), readText(thrown, "name") ?? "Error", readText(thrown, "message") ?? "", stackOf(thrown)];
@@ -66,6 +90,9 @@ exports.describeThrown = (thrown) => {
   }
   const code = hasOwn(thrown, "code") ? read(thrown, "code") : undefined;
   parts[8] = typeof code === "number" ? code : undefined;
+  const errors = hasOwn(thrown, "errors") ? read(thrown, "errors") : undefined;
+  parts[9] = ArrayIsArray(errors) ? errors : undefined;
+  parts[10] = propertiesOf(thrown, parts[6] !== undefined, parts[9] !== undefined);
   return parts;
 };
 
@@ -88,3 +115,15 @@ exports.makeError = (name, message, stack, hasCause, cause) => {
   if (hasCause) hidden(error, "cause", cause);
   return error;
 };
+
+// `stack` as V8 has it: the name and message, then the frames with the places of the code as it was sent.
+exports.framesText = (frames) => (StringStartsWith(frames, "    at ") ? host.mapStack(frames) : frames);
+exports.stackText = (error, frames) => {
+  if (!StringStartsWith(frames, "    at ")) return frames;
+  const mapped = host.mapStack(frames);
+  const title = header(error);
+  return mapped === "" ? title : title + "\n" + mapped;
+};
+
+exports.lookAt = (path, isBinding) => unit("diagnosis").lookAt(path, isBinding);
+exports.globalNames = () => unit("diagnosis").globalNames();

@@ -17,8 +17,12 @@ const errorText = (value, chain, key, domGetter) => {
 
 const errorStack = (value) => {
   try {
-    const stack = ObjectHasOwn(value, "stack") ? ownData(value, "stack") : ErrorStack(value);
-    return typeof stack === "string" ? stack : "";
+    if (ObjectHasOwn(value, "stack")) {
+      const stack = ownData(value, "stack");
+      return typeof stack === "string" ? stack : "";
+    }
+    const frames = ErrorStack(value);
+    return typeof frames === "string" ? unit("values").framesText(frames) : "";
   } catch {
     return "";
   }

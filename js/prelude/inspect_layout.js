@@ -17,7 +17,7 @@ const {
   StringFromCharCode, StringIncludes, StringIndexOf, StringPadEnd, StringPadStart, StringRepeat, StringSlice,
   StringStartsWith, StringToUpperCase, StringTrimEnd, StringValueOf, Symbol, SymbolToString, SymbolToStringTag,
   SymbolValueOf, TypedArrayLength, TypedArrayName, Uint8Array, WeakMap, WeakMapHas, WeakRef, WeakRefDeref,
-  WeakSet, WeakSetHas, host, isData, isObject, listFilter, listIndexOf, newList, stringReplaceAll, views,
+  WeakSet, WeakSetHas, host, isData, isObject, listFilter, listIndexOf, newList, stringReplaceAll, unit, views,
 } = core;
 
 const BREAK_LENGTH = 80;

@@ -1,4 +1,4 @@
-// Small globals: crypto, Math.random, performance, queueMicrotask, reportError.
+// Small globals: crypto, Math.random, performance, queueMicrotask, reportError, and other names of the global object.
 
 // Most bytes one getRandomValues call may ask for; the Web Crypto specification sets it.
 const RANDOM_BYTES_MAX = 65_536;
@@ -75,3 +75,7 @@ defineGlobal("reportError", function reportError(error) {
   requireArguments(arguments.length, 1, "reportError");
   host.reportError(error);
 });
+
+// As workers and Node name it. A binding may take these names: they can be redefined.
+defineGlobal("self", globalThis);
+defineGlobal("global", globalThis);

@@ -33,6 +33,12 @@ defineGlobal("setTimeout", function setTimeout(callback, delay, ...args) {
 defineGlobal("setInterval", function setInterval(callback, delay, ...args) {
   return startTimer("setInterval", callback, delay, args, true);
 });
+defineGlobal("setImmediate", function setImmediate(callback, ...args) {
+  return startTimer("setImmediate", callback, 0, args, false);
+});
+defineGlobal("clearImmediate", function clearImmediate(id) {
+  clearTimer(id);
+});
 defineGlobal("clearTimeout", function clearTimeout(id) {
   clearTimer(id);
 });

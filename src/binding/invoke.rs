@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::slots::CallSlot;
 use super::{BindingError, Call, Decision, FunctionRef, HandlerEntry, HandlerFuture, SessionScope};
-use crate::catalog::check::{Direction, check_value};
+use crate::catalog::check::{Direction, check_input, check_value};
 use crate::observe;
 use crate::observe::audit::Event;
 use crate::rpc::{ErrorObject, Kind};
@@ -89,12 +89,20 @@ impl HandlerEntry {
     }
 
     /// Input, a free slot, the handler until it waits, output.
-    fn start(self: Arc<Self>, input: Value, call: Call, record: CallRecord, is_in_turn: bool) -> BegunCall {
-        let slot =
-            match self.check(Direction::Input, &input, &record, is_in_turn).and_then(|()| self.take_slot()) {
-                Ok(slot) => slot,
-                Err(error) => return BegunCall::Done(self.finish(record, Err(error))),
-            };
+    fn start(
+        self: Arc<Self>,
+        mut input: Value,
+        call: Call,
+        record: CallRecord,
+        is_in_turn: bool,
+    ) -> BegunCall {
+        let checked = self.timed(&record, is_in_turn || self.entry.input.is_none(), || {
+            check_input(&self.entry.declaration, self.entry.input.as_ref(), &mut input)
+        });
+        let slot = match checked.and_then(|()| self.take_slot()) {
+            Ok(slot) => slot,
+            Err(error) => return BegunCall::Done(self.finish(record, Err(error))),
+        };
         let (deadline, cancel) = (call.deadline, call.cancel.clone());
         // Held here so that functions which the handler does not keep are released when it ends, not before.
         let functions = call.functions.clone();
@@ -172,7 +180,10 @@ impl HandlerEntry {
             return Err(ErrorObject::new(Kind::BindingError, format!("{name}: the handler failed")));
         };
         let output = result.map_err(BindingError::into_object)?;
-        self.check(Direction::Output, &output, record, is_in_turn)?;
+        let schema = self.entry.output.as_ref();
+        self.timed(record, is_in_turn || schema.is_none(), || {
+            check_value(Direction::Output, self.entry.name(), schema, &output)
+        })?;
         Ok(output)
     }
 
@@ -213,23 +224,18 @@ impl HandlerEntry {
         }
     }
 
-    /// Checks a value; outside of a turn of the script, the time is charged to the principal here.
-    fn check(
+    /// Runs a check of a value; outside of a turn of the script, the time is charged to the principal here.
+    fn timed(
         &self,
-        direction: Direction,
-        value: &Value,
         record: &CallRecord,
-        is_in_turn: bool,
+        is_charged: bool,
+        check: impl FnOnce() -> Result<(), ErrorObject>,
     ) -> Result<(), ErrorObject> {
-        let schema = match direction {
-            Direction::Input => self.entry.input.as_ref(),
-            Direction::Output => self.entry.output.as_ref(),
-        };
-        if is_in_turn || schema.is_none() {
-            return check_value(direction, self.entry.name(), schema, value);
+        if is_charged {
+            return check();
         }
         let started = Instant::now();
-        let checked = check_value(direction, self.entry.name(), schema, value);
+        let checked = check();
         record.session.principal.account.charge_cpu(started.elapsed(), Instant::now);
         checked
     }

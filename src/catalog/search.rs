@@ -4,6 +4,7 @@
 //! is nothing to keep in step with the catalog. Work is bounded by what is read of a query and of each binding.
 
 mod closest;
+mod meaning;
 mod words;
 
 use std::collections::HashSet;
@@ -11,6 +12,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 pub(crate) use closest::closest;
+pub(crate) use meaning::similar;
 use words::{QueryWord, query_words, split_words};
 
 use crate::protocol::declaration::Declaration;

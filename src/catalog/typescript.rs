@@ -18,6 +18,9 @@ use crate::protocol::names;
 use text::{doc_comment, indented, pascal_case};
 use types::{Document, Types};
 
+/// Longest parameter of a signature in an error; the whole is in `bindings.types`.
+const SIGNATURE_CHARS_MAX: usize = 400;
+
 /// One `.d.ts` text for all bindings. One whose name breaks the rules cannot be called, so it is left out.
 pub fn declarations<'a>(bindings: impl IntoIterator<Item = &'a Declaration>) -> String {
     let mut writer = DeclarationWriter::new(bindings);
@@ -91,6 +94,25 @@ impl<'a> DeclarationWriter<'a> {
 }
 
 /// `Types`, unless a binding begins so.
+/// How a binding is called, in one line: `kv.get(input: { key: string })`.
+pub(crate) fn signature(binding: &Declaration) -> String {
+    let mut types = Types::new("Types".to_owned());
+    let label = format!("{}Input", pascal_case(&binding.name));
+    let parameter = Document::new(binding.input.as_ref(), label).parameter(&mut types);
+    let mut line = String::new();
+    let mut rest = parameter.as_str();
+    while let Some((before, after)) = rest.split_once("/**") {
+        line.push_str(before);
+        rest = after.split_once("*/").map_or("", |(_, after)| after);
+    }
+    line.push_str(rest);
+    let line = line.split_whitespace().collect::<Vec<_>>().join(" ").replace("; }", " }");
+    match line.char_indices().nth(SIGNATURE_CHARS_MAX) {
+        Some((end, _)) => format!("{}({}…)", binding.name, line.get(..end).unwrap_or_default()),
+        None => format!("{}({line})", binding.name),
+    }
+}
+
 fn type_namespace(bindings: &[&Declaration]) -> String {
     let mut name = "Types".to_owned();
     while bindings.iter().any(|binding| binding.name.split('.').next() == Some(name.as_str())) {

@@ -23,6 +23,7 @@
 mod build;
 mod clock;
 mod context_pool;
+mod diagnosis;
 mod driver;
 mod engine;
 mod fair;

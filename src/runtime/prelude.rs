@@ -33,7 +33,7 @@ macro_rules! part {
 
 static CORE: Part = part!("core": "primordials", "console", "timers", "platform", "units", "bindings", "discover", "guards", "error_stack");
 
-static UNITS: [Part; 9] = [
+static UNITS: [Part; 10] = [
     part!("helpers": "helpers"),
     part!("inspect": "inspect_layout", "inspect_describe", "inspect_kinds", "inspect_errors", "inspect", "format", "console_table"),
     part!("encoding": "encoding"),
@@ -43,6 +43,7 @@ static UNITS: [Part; 9] = [
     part!("discover": "discover_unit"),
     part!("values": "values", "errors"),
     part!("walks": "walks"),
+    part!("diagnosis": "diagnosis"),
 ];
 
 /// The sources of all parts: a heap holds functions of them.

@@ -1,14 +1,17 @@
 //! What a script threw, as the error that its client gets.
 
+use std::sync::Arc;
+
 use rquickjs::{Array, Ctx, String as JsString, Value as JsValue};
 use serde_json::{Map, Value, json};
 
+use super::diagnosis::{self, Diagnosis, EngineError};
 use super::guest::{Guest, kit_function};
-use super::source::Positions;
+use super::source::{self, Complaint, Positions};
 use super::value::Tree;
-use crate::catalog::search::closest;
 use crate::rpc::{ErrorObject, Kind};
 use crate::session::RefHolder;
+use crate::session::tables::EvalSource;
 
 /// Causes of causes that are reported.
 const CAUSES_MAX: usize = 8;
@@ -18,8 +21,11 @@ const CAUSES_MAX: usize = 8;
 /// into a message would close the connection.
 pub(crate) const ERROR_TEXT_BYTES_MAX: usize = 64 << 10;
 
-/// How many bindings with a close name are suggested for a missing one.
-const SUGGESTIONS_MAX: usize = 3;
+/// Errors of an `AggregateError` that are reported.
+const ERRORS_MAX: usize = 16;
+
+/// Longest JSON of an error's own properties; what is more is left out.
+const PROPERTIES_BYTES_MAX: usize = 16 << 10;
 
 /// How QuickJS shows a frame of the prelude, whose bytecode has no file names.
 const PRELUDE_FRAME: &str = "(<null>:";
@@ -45,22 +51,80 @@ pub(crate) fn describe<'js>(
         }
         return None;
     };
-    let kind = parts.kind();
-    let mut error = ErrorObject::new(kind, parts.header.clone());
-    error = error.with("stack", source.map(&parts.stack));
+    let eval = running_source(guest, source.name);
+    let mut stack = parts.mapped_stack(guest);
+    let Diagnosis { message, suggestions, place } = match &eval {
+        Some(eval) if parts.answer.is_none() && guest.meter.stopped().is_none() => {
+            let engine_error = EngineError { name: &parts.name, message: &parts.message, stack: &stack };
+            diagnosis::diagnose(ctx, guest, &engine_error, eval).unwrap_or_default()
+        }
+        Some(_) | None => Diagnosis::default(),
+    };
+    if let (Some(place), Some(eval)) = (place, &eval) {
+        stack = move_place(&stack, &eval.name, place);
+    }
+    if let (true, Some(eval)) = (stack.is_empty() && !parts.is_error, &eval) {
+        stack = place_of_throw(eval, &parts.header).unwrap_or_default();
+    }
+    let header = message.map_or_else(|| parts.header.clone(), |message| format!("{}: {message}", parts.name));
+    let mut error = ErrorObject::new(parts.kind(), header).with("stack", stack);
     if let Some(code) = parts.code {
         error = error.with("code", code);
     }
     if let Some(cause) = cause(ctx, guest, &parts, 0) {
         error = error.with("cause", cause);
     }
-    if let Some(missing) = parts.missing_name() {
-        let suggestions = suggestions(guest, missing);
-        if !suggestions.is_empty() {
-            error = error.with("suggestions", suggestions);
-        }
+    if let Some(errors) = errors(ctx, guest, &parts) {
+        error = error.with("errors", errors);
+    }
+    if let Some(properties) = properties(ctx, guest, &parts) {
+        error = error.with("properties", properties);
+    }
+    if !suggestions.is_empty() {
+        error = error.with("suggestions", suggestions);
     }
     Some(error)
+}
+
+/// The code of the running eval, if what failed is part of it.
+fn running_source(guest: &Guest, name: &str) -> Option<Arc<EvalSource>> {
+    let machine = guest.machine();
+    let running = machine.state.evals.running.as_ref()?;
+    (running.source.name == name).then(|| Arc::clone(&running.source))
+}
+
+/// The stack with the place of its innermost frame in that file moved to where the expression begins.
+fn move_place(stack: &str, name: &str, (line, column): (u32, u32)) -> String {
+    let mut is_moved = false;
+    let moved = stack.lines().map(|frame| {
+        let start = frame.rfind(&format!("{name}:")).filter(|_| !is_moved).map(|at| at + name.len() + 1);
+        let Some((head, tail)) = start.and_then(|start| frame.split_at_checked(start)) else {
+            return frame.to_owned();
+        };
+        is_moved = true;
+        let rest = tail.trim_start_matches(|char: char| char.is_ascii_digit() || char == ':');
+        format!("{head}{line}:{column}{rest}")
+    });
+    moved.collect::<Vec<_>>().join("\n")
+}
+
+/// Something that is not an error has no place. The code shows it, if only one statement can have thrown it.
+fn place_of_throw(eval: &EvalSource, header: &str) -> Option<String> {
+    let mut thrown = source::blame(&eval.code, Complaint::Thrown, None);
+    if thrown.len() > 1 {
+        thrown.retain(|suspect| suspect.text.contains(header));
+    }
+    let [suspect] = thrown.as_slice() else { return None };
+    Some(format!("    at {}:{}:{}", eval.name, suspect.place.0, suspect.place.1))
+}
+
+/// The stack of an error that ended a turn, with the places of the code as sent.
+pub(crate) fn stack_of<'js>(ctx: &Ctx<'js>, guest: &Guest, thrown: JsValue<'js>) -> Option<String> {
+    let parts = parts(ctx, guest, thrown).ok();
+    if parts.is_none() && ctx.has_exception() {
+        ctx.catch();
+    }
+    parts.map(|parts| parts.mapped_stack(guest)).filter(|stack| !stack.is_empty())
 }
 
 /// Describes a `SyntaxError` that the compiler threw, whatever a script has made of that class; `None` for anything else,
@@ -87,6 +151,8 @@ pub(crate) fn describe_syntax_error<'js>(
 }
 
 struct Parts<'js> {
+    /// Whether it is an error, and not another value.
+    is_error: bool,
     header: String,
     name: String,
     message: String,
@@ -96,6 +162,10 @@ struct Parts<'js> {
     answer: Option<(i64, JsValue<'js>)>,
     /// The script's own `code` for its error, when that is a whole number.
     code: Option<i64>,
+    /// The list of an `AggregateError`.
+    errors: Option<Array<'js>>,
+    /// Data that the script has put on its error.
+    properties: Option<JsValue<'js>>,
 }
 
 fn parts<'js>(ctx: &Ctx<'js>, guest: &Guest, thrown: JsValue<'js>) -> rquickjs::Result<Parts<'js>> {
@@ -103,7 +173,9 @@ fn parts<'js>(ctx: &Ctx<'js>, guest: &Guest, thrown: JsValue<'js>) -> rquickjs::
     let text = |index: usize| text_at(ctx, guest, &parts, index);
     let code: Option<f64> = parts.get(6).unwrap_or_default();
     let answer = whole(code).map(|code| -> rquickjs::Result<_> { Ok((code, parts.get(7)?)) }).transpose()?;
+    let properties: JsValue<'js> = parts.get(10)?;
     Ok(Parts {
+        is_error: parts.len() > 5,
         header: text(0)?,
         name: text(1)?,
         message: text(2)?,
@@ -111,6 +183,8 @@ fn parts<'js>(ctx: &Ctx<'js>, guest: &Guest, thrown: JsValue<'js>) -> rquickjs::
         cause: if parts.get(4)? { Some(parts.get(5)?) } else { None },
         answer,
         code: whole(parts.get(8).unwrap_or_default()),
+        errors: parts.get(9).unwrap_or_default(),
+        properties: (!properties.is_undefined()).then_some(properties),
     })
 }
 
@@ -164,10 +238,10 @@ impl Parts<'_> {
         }
     }
 
-    /// `foo` of `ReferenceError: foo is not defined`.
-    fn missing_name(&self) -> Option<&str> {
-        let name = self.message.strip_suffix(" is not defined")?;
-        (self.name == "ReferenceError").then(|| name.trim_matches('\''))
+    /// The frames with the places of the code as sent, without what stands before them.
+    fn mapped_stack(&self, guest: &Guest) -> String {
+        let frames = self.stack.strip_prefix(&self.header).unwrap_or(&self.stack);
+        guest.machine().state.source_maps.map(frames.trim_start_matches('\n'))
     }
 }
 
@@ -187,7 +261,11 @@ fn cause<'js>(ctx: &Ctx<'js>, guest: &Guest, thrown: &Parts<'js>, depth: usize) 
         return guest.encode::<Tree>(ctx, &inner, RefHolder::Client, &mut Vec::new()).ok();
     }
     let inner = parts(ctx, guest, inner).ok()?;
-    let mut fields = json!({"name": inner.name, "message": inner.message, "stack": inner.stack});
+    let mut fields =
+        json!({"name": inner.name, "message": inner.message, "stack": inner.mapped_stack(guest)});
+    if let (Some(errors), Value::Object(map)) = (errors(ctx, guest, &inner), &mut fields) {
+        map.insert("errors".to_owned(), errors);
+    }
     if inner.answer.is_some() {
         return cause(ctx, guest, &inner, depth);
     }
@@ -200,9 +278,36 @@ fn cause<'js>(ctx: &Ctx<'js>, guest: &Guest, thrown: &Parts<'js>, depth: usize) 
     Some(fields)
 }
 
-fn suggestions(guest: &Guest, missing: &str) -> Vec<Value> {
-    let names = guest.machine().visible_names();
-    closest(names.iter().map(String::as_str), missing, SUGGESTIONS_MAX).into_iter().map(Value::from).collect()
+/// The errors of an `AggregateError`.
+fn errors<'js>(ctx: &Ctx<'js>, guest: &Guest, thrown: &Parts<'js>) -> Option<Value> {
+    let list = thrown.errors.as_ref()?;
+    let mut errors = Vec::new();
+    for index in 0..list.len().min(ERRORS_MAX) {
+        let Ok(item) = list.get::<JsValue<'js>>(index) else { break };
+        errors.push(if item.is_error() {
+            let inner = parts(ctx, guest, item).ok()?;
+            json!({"name": inner.name, "message": inner.message, "stack": inner.mapped_stack(guest)})
+        } else {
+            encode_data(ctx, guest, &item)?
+        });
+    }
+    Some(Value::Array(errors))
+}
+
+fn properties<'js>(ctx: &Ctx<'js>, guest: &Guest, thrown: &Parts<'js>) -> Option<Value> {
+    let properties = encode_data(ctx, guest, thrown.properties.as_ref()?)?;
+    (properties.to_string().len() <= PROPERTIES_BYTES_MAX).then_some(properties)
+}
+
+/// A value of the script that goes along with an error; none if there are functions in it, which no client would release.
+fn encode_data<'js>(ctx: &Ctx<'js>, guest: &Guest, value: &JsValue<'js>) -> Option<Value> {
+    let mut exported = Vec::new();
+    let data = guest.encode::<Tree>(ctx, value, RefHolder::Client, &mut exported).ok();
+    if exported.is_empty() {
+        return data;
+    }
+    guest.take_back(RefHolder::Client, &mut exported);
+    None
 }
 
 impl SourceMap<'_> {

@@ -9,7 +9,7 @@ use super::tables::{ClientCall, OutboxItem, Waiter, WallClock};
 use super::{CallValue, ChargedTo, PendingCall, PendingTarget, Session, Settlement, Turn, ValueSource, Work};
 use crate::binding::tags;
 use crate::catalog::CatalogEntry;
-use crate::catalog::check::{Direction, check_value};
+use crate::catalog::check::{Direction, check_input, check_value};
 use crate::protocol::client_messages::ToClient;
 use crate::protocol::fn_ref::FnRef;
 use crate::protocol::fn_values;
@@ -46,7 +46,7 @@ impl Session {
 
     /// Calls the client; or waits for it to come back, if it is away and the limits allow that; or waits for a place,
     /// if the client has as many calls as it may have.
-    pub(super) fn call_client(&mut self, waiter: Waiter, target: Target, payload: Payload, depth: u32) {
+    pub(super) fn call_client(&mut self, waiter: Waiter, target: Target, mut payload: Payload, depth: u32) {
         let is_connected = self.state.client.is_some();
         let grace = Duration::from_millis(self.limits.client_grace_ms);
         if !is_connected && (grace.is_zero() || matches!(target, Target::Reference(_))) {
@@ -54,7 +54,7 @@ impl Session {
             return self.refuse_call(waiter, &payload, error);
         }
         let charged_to = self.payer_of(&waiter);
-        if let Err(error) = self.check_call(charged_to, &target, &payload) {
+        if let Err(error) = self.check_call(charged_to, &target, &mut payload) {
             return self.refuse_call(waiter, &payload, error);
         }
         let (wait, pauses) =
@@ -142,7 +142,7 @@ impl Session {
         &mut self,
         charged_to: Option<ChargedTo>,
         target: &Target,
-        payload: &Payload,
+        payload: &mut Payload,
     ) -> Result<(), ErrorObject> {
         if self.state.client.is_none() {
             return Ok(());
@@ -154,7 +154,7 @@ impl Session {
                     return Err(ErrorObject::new(Kind::UnknownBinding, message));
                 };
                 let schema = binding.input.as_ref();
-                (check_value(Direction::Input, name, schema, input), schema.is_some())
+                (check_input(&binding.declaration, schema, input), schema.is_some())
             }
             (Target::Reference(id), Payload::Input(input)) => {
                 let schemas = self.state.connection().and_then(|connection| {

@@ -9,6 +9,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::boundary::{Admission, FromSession, Observation};
+use super::fence::without_fence;
 use super::report;
 use super::state::StoppedEval;
 use super::tables::{
@@ -115,7 +116,7 @@ impl Session {
         }
         let client_limit = params.timeout_ms.map(Duration::from_millis);
         let source = Arc::new(EvalSource {
-            code: std::mem::take(&mut params.code),
+            code: without_fence(std::mem::take(&mut params.code)),
             name: params.name.take().unwrap_or_else(|| format!("eval-{number}.js")),
             fresh: params.fresh,
         });
@@ -128,6 +129,7 @@ impl Session {
             clock: WallClock::start(self.now, self.limits.wall_max(), client_limit),
             cpu: Duration::ZERO,
             stop_requested: None,
+            stopped_at: None,
         });
         Some(Turn { charged_to: ChargedTo::Eval(number), depth: 0, work: Work::Eval(source) })
     }
@@ -305,7 +307,8 @@ impl Session {
             && state.invocations.is_empty();
         if is_stuck {
             let message = "the script waits for a promise that nothing can settle";
-            self.finish_eval(Err(ErrorObject::new(Kind::Deadlock, message)), &[]);
+            let error = self.with_place(ErrorObject::new(Kind::Deadlock, message));
+            self.finish_eval(Err(error), &[]);
         }
         is_stuck
     }

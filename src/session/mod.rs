@@ -18,6 +18,7 @@ mod deadlines;
 mod discover;
 mod end_calls;
 mod eval;
+mod fence;
 mod fork;
 mod handler_call;
 mod invoke;
@@ -167,6 +168,9 @@ pub(crate) enum Input {
     Retired,
 }
 
+/// Returns the places of the top-level `await`s of a code: line and column, both from 1.
+pub(crate) type FindAwaits = fn(&str) -> Vec<(u32, u32)>;
+
 /// A session at work. See the module.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -184,6 +188,8 @@ pub(crate) struct Session {
     rewinding: Option<(InvokedBy, u64)>,
     /// Whether it is to be stored and to leave this process.
     is_suspending: bool,
+    /// Finds where a code may wait, for the errors of one that waited too long; the parser is the runtime's.
+    find_awaits: Option<FindAwaits>,
 }
 
 impl Session {
@@ -199,7 +205,13 @@ impl Session {
             checkpointing: None,
             rewinding: None,
             is_suspending: false,
+            find_awaits: None,
         }
+    }
+
+    /// Says how to find where a code may wait.
+    pub(crate) fn find_awaits_by(&mut self, find: FindAwaits) {
+        self.find_awaits = Some(find);
     }
 
     /// Applies an input; the effects are [taken](Self::take_effects) afterwards.

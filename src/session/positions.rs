@@ -34,6 +34,11 @@ impl Positions {
         self.anchors.is_none()
     }
 
+    /// How many anchors it has.
+    pub(crate) fn anchors(&self) -> usize {
+        self.anchors.as_ref().map_or(0, |anchors| anchors.len())
+    }
+
     /// The line and column in the code as sent, both from 1; `None` for code that was put behind it.
     pub(crate) fn original(&self, line: u32, column: u32) -> Option<(u32, u32)> {
         let Some(anchors) = &self.anchors else {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::checkpoint::WaitingRequest;
 use super::tables::{
     Background, Checkpoints, ClientCalls, Console, EvalQueue, Freed, HandlerCalls, Invocations, InvokedBy,
-    KeyedOutcomes, References, Rejection, RunningEval, ScriptCalls, Timers,
+    KeyedOutcomes, References, Rejection, RunningEval, ScriptCalls, SourceMaps, Timers,
 };
 use super::{AwaitedPromise, ChargedTo, PendingCall, Requester, RootId, Time, Turn};
 use crate::catalog::Catalog;
@@ -96,6 +96,8 @@ pub(crate) struct SessionState {
     pub timers: Timers,
     /// Console lines.
     pub console: Console,
+    /// Where places in stack traces were in the code as sent.
+    pub source_maps: SourceMaps,
     /// Moments to go back to.
     pub checkpoints: Checkpoints,
     /// Requests for checkpoints and forks that wait for an empty JavaScript stack.
@@ -192,6 +194,7 @@ impl SessionState {
             dropped_imports: Vec::new(),
             timers: Timers::new(limits.timers_max),
             console: Console::new(limits.console_bytes_max),
+            source_maps: SourceMaps::default(),
             checkpoints: Checkpoints::default(),
             waiting_requests: Vec::new(),
             forks: BTreeMap::new(),

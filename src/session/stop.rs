@@ -31,11 +31,35 @@ impl Session {
             Stop::Internal => "internal error".to_owned(),
             Stop::Lost => LOST.to_owned(),
         };
+        let error = self.with_place(self.stop_error(reason, message));
         self.abandon_calls_of(charged_to);
         // What it left rejected ended with it.
         self.drop_rejections();
-        let error = self.stop_error(reason, message);
         self.finish_eval(Err(error), &[]);
+    }
+
+    /// The error of the running eval with the place where it was: that of its last turn if it was ended in it, that of
+    /// the oldest call it waits for, or that of its only `await`.
+    pub(super) fn with_place(&self, error: ErrorObject) -> ErrorObject {
+        let Some(running) = &self.state.evals.running else { return error };
+        if let Some(stack) = &running.stopped_at {
+            return error.with("stack", stack.as_str());
+        }
+        let calls = self.state.script_calls.iter().map(|(_, call)| call.stack.as_str());
+        if let Some(stack) =
+            calls.map(|stack| self.state.source_maps.map(stack)).find(|stack| !stack.is_empty())
+        {
+            return error.with("stack", stack);
+        }
+        let source = &running.source;
+        match self.find_awaits.map(|find| find(&source.code)).unwrap_or_default().as_slice() {
+            [] => error,
+            [(line, column)] => error.with("stack", format!("    at {}:{line}:{column}", source.name)),
+            [(line, _), .., (last, _)] => {
+                let message = format!("{}: at an await between lines {line} and {last}", error.message);
+                ErrorObject { message, ..error }
+            }
+        }
     }
 
     fn drop_rejections(&mut self) {

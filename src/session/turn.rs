@@ -156,8 +156,11 @@ impl Session {
     /// A turn is over.
     pub(super) fn end_turn(&mut self, report: TurnReport) {
         let Some(charged_to) = self.state.in_turn.take() else { return };
-        let TurnReport { settled, stopped, cpu, recovered } = report;
+        let TurnReport { settled, stopped, stopped_at, cpu, recovered } = report;
         self.record_cpu(charged_to, cpu);
+        if let Some(running) = &mut self.state.evals.running {
+            running.stopped_at = stopped_at;
+        }
         self.state.last_payer = Some(charged_to);
         self.discharge_turn();
         // Before the eval is over, so that its last lines still name it.

@@ -95,6 +95,8 @@ pub(crate) struct AwaitedPromise {
     pub positions: Positions,
     /// For whom functions in the value are exported.
     pub holder: RefHolder,
+    /// Whether the promises inside of the value have been awaited.
+    pub is_unwrapped: bool,
 }
 
 /// How an eval or an invocation ended by itself.
@@ -135,6 +137,8 @@ pub(crate) struct TurnReport {
     pub settled: Vec<Settled>,
     /// Why the script was stopped, if it was.
     pub stopped: Option<Stop>,
+    /// Where the script was when it was stopped: its stack, with the places of the code as sent.
+    pub stopped_at: Option<String>,
     /// CPU time of the eval or invocation so far, this turn included.
     pub cpu: Duration,
     /// After [`Work::Recover`]: whether there is room to work again.

@@ -27,6 +27,7 @@ pub(in crate::cli) enum Paint {
 
 impl Style {
     /// Without colours.
+    #[cfg(test)]
     pub(in crate::cli) const fn plain() -> Self {
         Self { coloured: false }
     }

@@ -30,6 +30,7 @@ use super::poll_counter::Pace;
 use super::port::Port;
 use super::shard::{Residence, Shard};
 use super::slices::{self, Contender};
+use super::source;
 use super::total::MemoryTotal;
 use crate::limits::Limits;
 use crate::quota::Account;
@@ -98,8 +99,9 @@ impl Driver {
     pub(crate) fn new(parts: DriverParts) -> Result<Self, EngineError> {
         let DriverParts { start, limits, memory, hibernation, store, account, shard, port, inbox } = parts;
         let (inbox_tx, inbox_rx) = inbox;
-        let Beginning { machine, clock, context, poll_counter, freed, checkpoints, family, claim } =
+        let Beginning { mut machine, clock, context, poll_counter, freed, checkpoints, family, claim } =
             Beginning::new(start, &limits, &memory)?;
+        machine.find_awaits_by(source::awaits);
         let session =
             Rc::new(SharedSession { machine: RefCell::new(machine), clock, port: Some(Rc::clone(&port)) });
         if let Some(engine) = context.resident() {
@@ -375,9 +377,9 @@ impl Driver {
         drop((turn, engine));
         self.charge(cpu.saturating_sub(counted));
         self.refresh_facts();
-        let (settled, recovered) = (outcome.settled, outcome.recovered);
+        let turn::Outcome { settled, stopped_at, recovered } = outcome;
         let stopped = guest.meter.stopped();
-        self.apply(Input::TurnEnded(TurnReport { settled, stopped, cpu, recovered }));
+        self.apply(Input::TurnEnded(TurnReport { settled, stopped, stopped_at, cpu, recovered }));
         self.free_roots();
     }
 

@@ -8,6 +8,7 @@ use rquickjs::{Ctx, Promise};
 use super::super::engine::{Engine, Look, Started};
 use super::super::slice;
 use super::super::source;
+use crate::rpc::ErrorObject;
 use crate::schema::SchemaBudget;
 use crate::session::{AwaitedPromise, ChargedTo, Settled, Turn, Work};
 
@@ -18,6 +19,8 @@ const NATIVE_STACK_BYTES: usize = 1536 << 10;
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) settled: Vec<Settled>,
+    /// Where the script was stopped, if it was.
+    pub(super) stopped_at: Option<String>,
     /// After memory was to be freed: whether there is room to work again.
     pub(super) recovered: Option<bool>,
 }
@@ -63,15 +66,22 @@ fn run(engine: &Engine, ctx: &Ctx<'_>, turn: Turn) -> Outcome {
         Some(Err(error)) if engine.guest.meter.stopped().is_none() => {
             outcome.settled.push(Settled { charged_to, outcome: Err(error), exported: Vec::new() });
         }
-        Some(Err(_)) | None => {}
+        Some(Err(error)) => outcome.stopped_at = stack_in(&error),
+        None => {}
     }
-    pump(engine, ctx, &mut outcome.settled);
+    let stopped_at = pump(engine, ctx, &mut outcome.settled);
+    outcome.stopped_at = outcome.stopped_at.or(stopped_at);
     // What an eval leaves unhandled at its end may still be handled by the jobs it leaves: that is reported later.
     let is_stopped = engine.guest.meter.stopped().is_some();
     if !is_stopped && !has_eval(&outcome.settled) {
         engine.report_rejections(ctx);
     }
     outcome
+}
+
+fn stack_in(error: &ErrorObject) -> Option<String> {
+    let stack = error.data.as_ref()?.get("stack")?.as_str()?;
+    (!stack.is_empty()).then(|| stack.to_owned())
 }
 
 fn set_bindings(engine: &Engine, ctx: &Ctx<'_>) {
@@ -93,16 +103,17 @@ fn has_eval(settled: &[Settled]) -> bool {
 }
 
 /// Runs jobs and looks at what is awaited, until neither brings anything new. The jobs that an eval leaves at its end run
-/// after its answer.
-fn pump(engine: &Engine, ctx: &Ctx<'_>, settled: &mut Vec<Settled>) {
+/// after its answer. Returns where the script was stopped, if a job was.
+fn pump(engine: &Engine, ctx: &Ctx<'_>, settled: &mut Vec<Settled>) -> Option<String> {
     let roots = &engine.guest.roots;
+    let mut stopped_at = None;
     loop {
         // Taken out while JavaScript runs: no borrow may be held across a suspension.
         let mut promises = std::mem::take(&mut engine.guest.machine_mut().state.promises);
         if !has_eval(settled) {
             let main = promises.iter().find(|awaited| matches!(awaited.charged_to, ChargedTo::Eval(_)));
             let main = main.and_then(|main| roots.get::<Promise<'_>>(ctx, main.promise).ok());
-            engine.run_jobs(ctx, main.as_ref());
+            stopped_at = engine.run_jobs(ctx, main.as_ref());
         }
         let mut again = false;
         if engine.guest.meter.stopped().is_none() {
@@ -121,7 +132,7 @@ fn pump(engine: &Engine, ctx: &Ctx<'_>, settled: &mut Vec<Settled>) {
         }
         engine.guest.machine_mut().state.promises.append(&mut promises);
         if !again {
-            return;
+            return stopped_at;
         }
     }
 }

@@ -53,7 +53,10 @@ impl Engine {
         };
         match source::rescue(&source.code, options) {
             Ok(Some(prepared)) => self.try_compile(ctx, prepared, &source.name).map_err(Refusal::into_error),
-            Ok(None) => Err(refused),
+            Ok(None) => match source::explain(&source.code) {
+                Some(error) => Err(syntax_error(&error, &source.name)),
+                None => Err(refused),
+            },
             Err(error) => Err(syntax_error(&error, &source.name)),
         }
     }

@@ -3,6 +3,7 @@
 use rquickjs::promise::PromiseState;
 use rquickjs::{Ctx, Object, Promise, Value as JsValue};
 
+use super::super::raw;
 use super::super::source;
 use super::super::thrown::{self, SourceMap};
 use super::super::value::{EncodeError, Fault, Text, Tree};
@@ -10,7 +11,7 @@ use super::{Engine, Look, map_of};
 use crate::limits::Limits;
 use crate::rpc::{ErrorObject, Kind};
 use crate::session::tables::{Rejection, ScriptCall};
-use crate::session::{AwaitedPromise, ChargedTo, Encoded, RefHolder, Settled, Settlement};
+use crate::session::{AwaitedPromise, ChargedTo, Encoded, RefHolder, RootId, Settled, Settlement};
 
 impl Engine {
     /// Settles a call that the script waits for.
@@ -42,13 +43,25 @@ impl Engine {
         }
     }
 
-    /// Runs jobs until `main` is settled, nothing is left to do, or the script is stopped.
-    pub(crate) fn run_jobs(&self, ctx: &Ctx<'_>, main: Option<&Promise<'_>>) {
+    /// Runs jobs until `main` is settled, nothing is left to do, or the script is stopped; returns where it was then.
+    pub(crate) fn run_jobs(&self, ctx: &Ctx<'_>, main: Option<&Promise<'_>>) -> Option<String> {
         let is_over = || {
             self.guest.meter.stopped().is_some()
                 || main.is_some_and(|promise| promise.state() != PromiseState::Pending)
         };
-        while !is_over() && ctx.execute_pending_job() {}
+        while !is_over() {
+            match raw::execute_job(ctx)? {
+                Ok(()) => {}
+                // Only what ends the script comes here; anything else rejects a promise.
+                Err(_) => {
+                    let thrown = ctx.catch();
+                    if thrown.is_uncatchable_error() {
+                        return thrown::stack_of(ctx, &self.guest, thrown);
+                    }
+                }
+            }
+        }
+        None
     }
 
     /// How an awaited promise ended, if it has. A promise inside is awaited in its place.
@@ -71,7 +84,15 @@ impl Engine {
                     Err(error) => Err(self.failure(ctx, error, &map_of(awaited))),
                 },
                 Ok(value) => {
-                    return Look::Over(self.settled(ctx, awaited.charged_to, &value, awaited.holder));
+                    let settled = self.settled(ctx, awaited.charged_to, &value, awaited.holder);
+                    match self.promises_inside(ctx, &value, &settled, awaited.is_unwrapped) {
+                        None => return Look::Over(settled),
+                        Some(promise) => {
+                            roots.release(std::mem::replace(&mut awaited.promise, promise));
+                            awaited.is_unwrapped = true;
+                            return Look::Again;
+                        }
+                    }
                 }
                 Err(error) => Err(self.failure(ctx, error, &map_of(awaited))),
             },
@@ -102,6 +123,30 @@ impl Engine {
         };
         let outcome = encoded.map_err(|error| encode_failure(&error, &guest.limits));
         Settled { charged_to, outcome, exported }
+    }
+
+    /// If a value could not be sent because of promises inside of it: a promise of the value with these awaited. Only once:
+    /// what is unsettled then lies too deep, and is refused.
+    pub(super) fn promises_inside<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        value: &JsValue<'js>,
+        settled: &Settled,
+        is_unwrapped: bool,
+    ) -> Option<RootId> {
+        let error = settled.outcome.as_ref().err().filter(|_| !is_unwrapped)?;
+        if !error.is(Kind::Unserializable) || error.message != UNSETTLED {
+            return None;
+        }
+        let promise =
+            self.kit(ctx, "awaitInside").and_then(|wait| wait.call::<_, Promise<'js>>((value.clone(),)));
+        match promise {
+            Ok(promise) => self.hold(ctx, promise).ok(),
+            Err(error) => {
+                self.ignore::<()>(ctx, Err(error));
+                None
+            }
+        }
     }
 
     /// A promise of `{value}`, which is what an eval gives.
@@ -153,16 +198,22 @@ impl Engine {
     pub(crate) fn report_rejections(&self, ctx: &Ctx<'_>) {
         let rejections = std::mem::take(&mut self.guest.machine_mut().state.rejections);
         for Rejection { promise, reason } in rejections {
-            let thrown = self.guest.roots.get(ctx, reason);
+            let thrown = self.guest.roots.get::<JsValue<'_>>(ctx, reason);
             self.guest.roots.release(promise);
             self.guest.roots.release(reason);
             if let Ok(reason) = thrown {
-                let text = self.guest.describe(ctx, reason);
-                self.guest.print("error", format!("Uncaught (in promise) {text}"));
+                let text = self.guest.describe(ctx, reason.clone());
+                let place = thrown::stack_of(ctx, &self.guest, reason);
+                let place = place.as_deref().and_then(|stack| stack.lines().next());
+                let place = place.map_or_else(String::new, |place| format!("\n{place}"));
+                self.guest.print("error", format!("Uncaught (in promise) {text}{place}"));
             }
         }
     }
 }
+
+/// The message for a promise inside of a value.
+const UNSETTLED: &str = "the value cannot be sent: it holds a Promise, await it first";
 
 fn encode_failure(error: &EncodeError, limits: &Limits) -> ErrorObject {
     match &error.fault {
@@ -170,6 +221,7 @@ fn encode_failure(error: &EncodeError, limits: &Limits) -> ErrorObject {
             ErrorObject::new(Kind::Unserializable, format!("the value cannot be sent: {why}"))
                 .with("path", error.path())
         }
+        Fault::Unsettled => ErrorObject::new(Kind::Unserializable, UNSETTLED).with("path", error.path()),
         Fault::TooLarge => {
             let max = limits.result_bytes_max;
             ErrorObject::new(Kind::ResultTooLarge, format!("the value is larger than {max} bytes of JSON"))

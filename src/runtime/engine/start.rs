@@ -41,25 +41,37 @@ impl Engine {
         let prepared =
             source::prepare(&source.code, &options).map_err(|error| syntax_error(&error, &source.name))?;
         let Compiled { script, positions, awaits } = self.compile(ctx, prepared, source, &options)?;
+        self.guest.machine_mut().state.source_maps.keep(&source.name, &positions);
         let map = SourceMap { name: &source.name, positions: &positions };
         let cleaned = self.clean_prototype(ctx);
         self.ignore(ctx, cleaned);
         let value = script.run(ctx).map_err(|error| self.failure(ctx, error, &map))?;
+        let mut is_unwrapped = false;
         let promise = if awaits {
-            value
+            let promise = value
                 .try_into_promise()
-                .map_err(|_| ErrorObject::new(Kind::Internal, "an eval without promise"))?
+                .map_err(|_| ErrorObject::new(Kind::Internal, "an eval without promise"))?;
+            self.hold(ctx, promise)?
         } else if value.is_promise() {
-            self.wrap(ctx, value).map_err(|error| self.failure(ctx, error, &map))?
+            let promise = self.wrap(ctx, value).map_err(|error| self.failure(ctx, error, &map))?;
+            self.hold(ctx, promise)?
         } else {
-            return Ok(Started::Over(self.settled(ctx, charged_to, &value, RefHolder::Client)));
+            let settled = self.settled(ctx, charged_to, &value, RefHolder::Client);
+            match self.promises_inside(ctx, &value, &settled, false) {
+                None => return Ok(Started::Over(settled)),
+                Some(promise) => {
+                    is_unwrapped = true;
+                    promise
+                }
+            }
         };
         Ok(Started::Waiting(AwaitedPromise {
             charged_to,
-            promise: self.hold(ctx, promise)?,
+            promise,
             name: source.name.clone(),
             positions,
             holder: RefHolder::Client,
+            is_unwrapped,
         }))
     }
 
@@ -110,7 +122,15 @@ impl Engine {
         match function.call_arg::<JsValue<'_>>(list).and_then(|value| self.wrap(ctx, value)) {
             Ok(promise) => {
                 let promise = self.hold(ctx, promise)?;
-                Ok(Started::Waiting(AwaitedPromise { charged_to, promise, name, positions, holder }))
+                let is_unwrapped = false;
+                Ok(Started::Waiting(AwaitedPromise {
+                    charged_to,
+                    promise,
+                    name,
+                    positions,
+                    holder,
+                    is_unwrapped,
+                }))
             }
             Err(error) => Err(self.failure(ctx, error, &SourceMap { name: &name, positions: &positions })),
         }

@@ -71,7 +71,7 @@ impl Guest {
     }
 
     /// Releases what was exported in a value that is not sent after all.
-    pub(super) fn take_back(&self, holder: RefHolder, exported: &mut Vec<u64>) {
+    pub(crate) fn take_back(&self, holder: RefHolder, exported: &mut Vec<u64>) {
         for number in exported.drain(..) {
             let freed = self.machine_mut().state.references.release(holder, number, 1);
             if let Some(Freed::Root(root)) = freed {

@@ -30,6 +30,11 @@ impl Guest {
         self.print("error", format!("Uncaught {text}"));
     }
 
+    /// `host.mapStack(frames)`: frames with the places of the code as sent.
+    pub(crate) fn map_stack(&self, _: &Ctx<'_>, (frames,): (JsString<'_>,)) -> String {
+        self.machine().state.source_maps.map(&text_of(&frames))
+    }
+
     /// `host.setTimer(timer, delay)`, in milliseconds.
     pub(crate) fn set_timer(&self, ctx: &Ctx<'_>, (timer, delay_ms): (u64, f64)) -> rquickjs::Result<()> {
         let delay = Duration::try_from_secs_f64(delay_ms / 1000.0).unwrap_or(Duration::from_millis(1));

@@ -272,6 +272,10 @@ impl Guest {
             Fault::Unserializable(why) => {
                 ErrorObject::new(Kind::Unserializable, why).with("path", error.path())
             }
+            Fault::Unsettled => {
+                ErrorObject::new(Kind::Unserializable, "the input holds a Promise: await it first")
+                    .with("path", error.path())
+            }
             Fault::TooLarge => {
                 ErrorObject::new(Kind::ResultTooLarge, "the input is too large").with("path", error.path())
             }

@@ -48,6 +48,8 @@ pub(crate) static HOST_FUNCTIONS: &[HostFunction] = &[
     HostFunction { part: CORE, name: "timeOrigin", run: |call| call.run_in(Guest::time_origin_ms) },
     HostFunction { part: CORE, name: "randomBytes", run: |call| call.run_in(Guest::random_bytes) },
     HostFunction { part: CORE, name: "randomUUID", run: |call| call.run_in(Guest::random_uuid) },
+    HostFunction { part: "values", name: "isPromise", run: |call| call.run(values::is_promise) },
+    HostFunction { part: "values", name: "mapStack", run: |call| call.run_in(Guest::map_stack) },
     HostFunction { part: "encoding", name: "utf8Encode", run: |call| call.run(text::utf8_encode) },
     HostFunction { part: "encoding", name: "decode", run: |call| call.run(text::decode) },
     HostFunction { part: "url", name: "urlParse", run: |call| call.run(url::url_parse) },

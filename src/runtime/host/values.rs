@@ -27,6 +27,11 @@ pub(super) fn promise_state<'js>(ctx: &Ctx<'js>, (value,): (Value<'js>,)) -> Res
     Ok(Some(list))
 }
 
+/// `host.isPromise(value)`: whether it is one by its class.
+pub(super) fn is_promise<'js>(_: &Ctx<'js>, (value,): (Value<'js>,)) -> bool {
+    value.is_promise()
+}
+
 /// `host.proxyTarget(value)`: the target, null if the proxy is revoked, undefined if it is not a proxy.
 #[allow(unsafe_code)]
 pub(super) fn proxy_target<'js>(ctx: &Ctx<'js>, (value,): (Value<'js>,)) -> Result<Value<'js>> {

@@ -15,8 +15,8 @@ pub(crate) fn json_of(code: &str) -> Option<&str> {
     let json = inside.unwrap_or(expression);
     let is_data = match (json.as_bytes().first(), json.as_bytes().last()) {
         (Some(b'['), Some(b']')) => true,
-        // Without parentheses it is a block.
-        (Some(b'{'), Some(b'}')) => inside.is_some(),
+        // A block is not JSON, and an object by itself is an object.
+        (Some(b'{'), Some(b'}')) => true,
         _ => false,
     };
     (is_data && !may_set_prototype(json)).then_some(json)
@@ -51,7 +51,7 @@ mod tests {
         assert_eq!(json_of(&format!("\n ( {list} ) ;\n")), Some(list.as_str()));
         let object = format!("{{\"a\": {list}}}");
         assert_eq!(json_of(&format!("({object})")), Some(object.as_str()));
-        assert_eq!(json_of(&object), None, "a block");
+        assert_eq!(json_of(&object), Some(object.as_str()));
     }
 
     #[test]

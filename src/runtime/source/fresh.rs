@@ -16,11 +16,12 @@ use super::parse::ParsedCode;
 /// No code has room for that many names, so a longer run cannot be in the way.
 const SUFFIX_DIGITS_MAX: usize = 10;
 
-/// False when the code has a `return` of its own, which the wrapper would make legal.
-pub(super) fn wrap(parsed: &ParsedCode, edits: &mut Edits) -> bool {
-    let mut wrapper = Wrapper { parsed, edits, value: unused_name(parsed.text), returns: false };
+/// Wraps a code; what it returns at its top level has to become a list too.
+pub(super) fn wrap(parsed: &ParsedCode, edits: &mut Edits) {
+    let mut wrapper = Wrapper { parsed, edits, value: unused_name(parsed.text) };
     let start = u32::try_from(ParsedCode::BASE).unwrap_or(u32::MAX);
-    let open = format!("(await (async ({}) => {{", wrapper.value);
+    // The name is that of the frame in stack traces; the frame around it is on the line behind the code, and is left out.
+    let open = format!("(await ({{\"<eval>\": async ({}) => {{", wrapper.value);
     // A hashbang is one at the very start only.
     if parsed.slice(start, parsed.end()).starts_with("//") {
         wrapper.edits.replace(start, start + 2, open + "//");
@@ -33,9 +34,8 @@ pub(super) fn wrap(parsed: &ParsedCode, edits: &mut Edits) -> bool {
         let span = directive.expression.span;
         parsed.slice(span.start, span.end)
     });
-    let close = format!("\n;return [{}]}})({initial}))[0]", wrapper.value);
+    let close = format!("\n;return [{}]}}}})[\"<eval>\"]({initial}))[0]", wrapper.value);
     wrapper.edits.insert(parsed.end(), close);
-    !wrapper.returns
 }
 
 /// A name the text does not have, found in one pass over it.
@@ -57,7 +57,6 @@ struct Wrapper<'b, 'a> {
     parsed: &'b ParsedCode<'a>,
     edits: &'b mut Edits,
     value: String,
-    returns: bool,
 }
 
 impl<'a> Wrapper<'_, 'a> {
@@ -71,7 +70,6 @@ impl<'a> Wrapper<'_, 'a> {
         match statement {
             Statement::ExpressionStatement(expression) => self.expression(expression),
             Statement::BlockStatement(block) => self.statements(&block.body),
-            Statement::ReturnStatement(_) => self.returns = true,
             Statement::LabeledStatement(labeled) if has_undefined_value(&labeled.body) => {
                 self.reset(statement.span(), |wrapper| wrapper.inner(innermost(&labeled.body)));
             }
@@ -115,20 +113,11 @@ impl<'a> Wrapper<'_, 'a> {
             }
             Statement::TryStatement(attempt) => {
                 self.statements(&attempt.block.body);
+                // A `finally` does not change the value.
                 attempt.handler.iter().for_each(|handler| self.statements(&handler.body.body));
-                attempt.finalizer.iter().for_each(|finalizer| self.finalizer(&finalizer.body));
             }
             _ => {}
         }
-    }
-
-    /// A `finally` does not change the value; only a `return` in it is of interest.
-    fn finalizer(&mut self, statements: &[Statement<'a>]) {
-        let mut discarded = Edits::new(0);
-        let mut inner =
-            Wrapper { parsed: self.parsed, edits: &mut discarded, value: String::new(), returns: false };
-        inner.statements(statements);
-        self.returns |= inner.returns;
     }
 }
 

@@ -6,12 +6,14 @@
 //! Code with nothing to rewrite is not parsed (`scan`), code that is data alone is not even compiled (`data`), and no
 //! code is parsed that could overflow the stack (`nesting`). Code that is neither JavaScript nor TypeScript is left as it is: the engine reports it best.
 
+mod blame;
 mod classes;
 mod consts;
 mod data;
 mod declarations;
 mod edit;
 mod enums;
+mod explain;
 mod fresh;
 mod lexis;
 mod nesting;
@@ -21,6 +23,7 @@ mod scan;
 mod tokens;
 mod trivia;
 mod types;
+mod whole;
 
 #[cfg(test)]
 mod tests;
@@ -31,7 +34,9 @@ use oxc_allocator::Allocator;
 
 pub(crate) use crate::session::Positions;
 use crate::session::positions;
+pub(crate) use blame::{Complaint, Suspect, awaits, blame};
 pub(crate) use data::json_of;
+pub(crate) use explain::explain;
 
 use edit::Edits;
 use nesting::Nesting;
@@ -93,6 +98,9 @@ pub(crate) fn prepare<'a>(code: &'a str, options: &Options) -> Result<PreparedCo
     if scan::declaration_words(code) > DECLARATIONS_MAX {
         return Err(SourceError::in_code(code, 0, "the code has too many declarations".to_owned()));
     }
+    if let Some((start, end)) = whole::object_literal(code) {
+        return Ok(parenthesize(code, start, end));
+    }
     if !options.fresh && !scan::may_declare(code, options.is_binding) {
         return Ok(unchanged());
     }
@@ -146,6 +154,13 @@ fn transform<'a>(
         }
     }
     let arena = Allocator::default();
+    if let Some(erased) = whole::without_type_imports(&arena, code) {
+        let prepared = transform(&erased, options, Scope::All)?;
+        return Ok(prepared.map(|PreparedCode { code, positions }| PreparedCode {
+            code: Cow::Owned(code.into_owned()),
+            positions,
+        }));
+    }
     let Some(parsed) = parse::parse(&arena, code) else {
         return refuse_module(&arena, code).map_or(Ok(None), Err);
     };
@@ -166,11 +181,16 @@ fn edit<'a>(
     if parsed.language == Language::TypeScript {
         types::erase(parsed, &mut edits)?;
     }
+    let returns =
+        if code.contains("return") { whole::top_level_returns(&parsed.body.statements) } else { Vec::new() };
     if options.fresh {
-        if !fresh::wrap(parsed, &mut edits) {
-            return Ok(None);
-        }
+        // First, because the wrapper closes behind a `return` at the end.
+        whole::return_lists(&returns, &mut edits);
+        fresh::wrap(parsed, &mut edits);
     } else {
+        if !returns.is_empty() {
+            whole::leave_block(parsed, &returns, &mut edits);
+        }
         declarations::check(parsed)?;
         consts::guard(parsed, &mut edits);
         declarations::persist(parsed, options, &mut edits);
@@ -180,6 +200,16 @@ fn edit<'a>(
     }
     let (edited, positions) = edits.apply(code);
     Ok(Some(PreparedCode { code: Cow::Owned(edited), positions }))
+}
+
+/// An object literal as an expression.
+fn parenthesize(code: &str, start: usize, end: usize) -> PreparedCode<'_> {
+    let mut edits = Edits::new(0);
+    let offset = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+    edits.insert(offset(start), "(");
+    edits.insert(offset(end), ")");
+    let (edited, positions) = edits.apply(code);
+    PreparedCode { code: Cow::Owned(edited), positions }
 }
 
 /// Whether a code that parses as JavaScript may hold a construct that is refused.

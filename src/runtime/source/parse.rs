@@ -5,7 +5,7 @@
 
 use oxc_allocator::Allocator;
 use oxc_ast::ast::{FunctionBody, Program, Statement};
-use oxc_parser::Parser;
+use oxc_parser::{Parser, ParserReturn};
 use oxc_span::SourceType;
 
 use super::classes;
@@ -50,6 +50,11 @@ pub(super) fn parse<'a>(arena: &'a Allocator, code: &str) -> Option<ParsedCode<'
     parse_as(arena, text, Language::JavaScript).or_else(|| parse_as(arena, text, Language::TypeScript))
 }
 
+/// A wrapped text as TypeScript, with what is wrong with it.
+pub(super) fn parse_typescript<'a>(arena: &'a Allocator, text: &'a str) -> ParserReturn<'a> {
+    Parser::new(arena, text, SourceType::ts().with_script(true)).parse()
+}
+
 fn parse_as<'a>(arena: &'a Allocator, text: &'a str, language: Language) -> Option<ParsedCode<'a>> {
     let source_type = match language {
         Language::JavaScript => SourceType::script(),
@@ -76,7 +81,7 @@ pub(super) fn parse_module<'a>(arena: &'a Allocator, code: &'a str, jsx: bool) -
     (!parsed.panicked).then(|| &*arena.alloc(parsed.program))
 }
 
-fn wrap<'a>(arena: &'a Allocator, code: &str) -> &'a str {
+pub(super) fn wrap<'a>(arena: &'a Allocator, code: &str) -> &'a str {
     let mut text = String::with_capacity(PREFIX.len() + code.len() + SUFFIX.len());
     text.push_str(PREFIX);
     match code.strip_prefix("#!") {

@@ -5,11 +5,14 @@
 //! a comma, and at a word after a block or after a value on the line before. What may go on after those (`else`,
 //! `while`, `in`, type arguments) keeps it.
 
+mod fault;
+
 use super::lexis::{Role, find, leading_word, line_end, number, reads_alike, regex, role, unusual_space};
 use super::nesting::{
     BRACKET_STACK_BYTES, PARSE_STACK_BYTES_MAX, TOKEN_STACK_BYTES, mark_weight, word_weight,
 };
 use super::scan::{is_declaration, is_word};
+pub(super) use fault::{BracketFault, bracket_fault};
 
 /// Furthest look past a slash that may divide or start a regular expression.
 /// Such a slash may come every few bytes, so without a bound the pass would be quadratic on one long line.
@@ -80,7 +83,10 @@ struct Scanner<'a> {
     bytes: &'a [u8],
     at: usize,
     level: Level,
-    open: Vec<(Bracket, Level)>,
+    /// With the offset just behind each.
+    open: Vec<(Bracket, Level, usize)>,
+    /// Brackets that were closed, if they are wanted: the offsets of both.
+    pairs: Option<Vec<(usize, usize)>>,
     last: Last,
     line_break: bool,
     after_dot: bool,
@@ -96,6 +102,7 @@ impl<'a> Scanner<'a> {
             at,
             level: Level::default(),
             open: Vec::new(),
+            pairs: None,
             last: Last::Semicolon,
             line_break: true,
             after_dot: false,
@@ -222,17 +229,20 @@ impl<'a> Scanner<'a> {
     }
 
     fn descend(&mut self, bracket: Bracket) {
-        self.open.push((bracket, self.level));
+        self.open.push((bracket, self.level, self.at));
         let Level { outer, first_item, chain, .. } = self.level;
         self.level = Level { outer: outer + first_item + chain + BRACKET_STACK_BYTES, ..Level::default() };
         self.last = Last::Semicolon;
     }
 
     fn close_bracket(&mut self, byte: u8) {
-        let Some((bracket, level)) = self.open.pop() else {
+        let Some((bracket, level, opened)) = self.open.pop() else {
             self.outcome = Outcome::Broken;
             return;
         };
+        if let Some(pairs) = &mut self.pairs {
+            pairs.push((opened.saturating_sub(1), self.at));
+        }
         self.level = level;
         self.at += 1;
         self.line_break = false;

@@ -19,12 +19,22 @@ pub(crate) enum Class {
     Proxy,
     /// `new String(...)`: each of its characters is a property.
     BoxedString,
+    Promise,
+    RegExp,
+    /// Contents that nothing can list, and what a script calls it.
+    Opaque(&'static str),
+    /// Something that is listed only by using it up.
+    Iterator,
     /// Anything else: own enumerable properties.
     Plain,
 }
 
 /// QuickJS's number for the class of `{}`: the first in its list, and by far the most objects.
 const PLAIN_OBJECT: qjs::JSClassID = 1;
+
+/// QuickJS's numbers for the classes of iterators and generators, from the first to the last, and of asynchronous generators.
+const ITERATORS: std::ops::RangeInclusive<qjs::JSClassID> = 41..=49;
+const ASYNC_GENERATOR: qjs::JSClassID = 60;
 
 /// QuickJS's number for the class of `new String`.
 const STRING_OBJECT: qjs::JSClassID = 5;
@@ -48,6 +58,9 @@ impl Class {
         if value.is_proxy() {
             return Self::Proxy;
         }
+        if value.is_promise() {
+            return Self::Promise;
+        }
         let raw = value.as_raw();
         // SAFETY: `raw` is a live value, borrowed from `object`; each call only reads its tag and class id.
         unsafe {
@@ -63,6 +76,18 @@ impl Class {
                 Self::Buffer
             } else if qjs::JS_GetTypedArrayType(raw) >= 0 {
                 Self::View
+            } else if qjs::JS_IsRegExp(raw) {
+                Self::RegExp
+            } else if qjs::JS_IsWeakMap(raw) {
+                Self::Opaque("a WeakMap")
+            } else if qjs::JS_IsWeakSet(raw) {
+                Self::Opaque("a WeakSet")
+            } else if qjs::JS_IsWeakRef(raw) {
+                Self::Opaque("a WeakRef")
+            } else if ITERATORS.contains(&qjs::JS_GetClassID(raw))
+                || qjs::JS_GetClassID(raw) == ASYNC_GENERATOR
+            {
+                Self::Iterator
             } else {
                 Self::Plain
             }

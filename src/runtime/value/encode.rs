@@ -202,6 +202,18 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
             }
             Class::Buffer | Class::View => self.bytes(object)?,
             Class::Error => self.error(object)?,
+            Class::RegExp => {
+                let text = self.kit_text("regexpText", object.as_value().clone())?;
+                self.string(&text)?;
+            }
+            Class::Promise => return self.promise(object),
+            Class::Opaque(class) => {
+                return Err(EncodeError::unserializable(format!("{class}: its contents cannot be listed")));
+            }
+            Class::Iterator => {
+                let why = "an iterator or generator: spread it into a list first, [...it], or use for await";
+                return Err(EncodeError::unserializable(why));
+            }
             Class::Array | Class::Proxy | Class::BoxedString | Class::Plain => {
                 return self.structure(object, class);
             }
@@ -230,7 +242,7 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
             {
                 return Err(EncodeError::new(Fault::TooLarge));
             }
-            self.plain(object)?
+            self.plain(object, class)?
         }
         Ok(true)
     }
@@ -261,7 +273,7 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
         Ok(())
     }
 
-    fn plain(&mut self, object: &Object<'js>) -> Result<(), EncodeError> {
+    fn plain(&mut self, object: &Object<'js>, class: Class) -> Result<(), EncodeError> {
         self.take(2)?;
         let names = self.guarded(Names::of(object))?;
         let start = self.form.open_fields();
@@ -282,6 +294,9 @@ impl<'a, 'js, F: Form> Encoder<'a, 'js, F> {
             count += 1;
             is_tag |= meaning == KeyMeaning::Tag;
             is_function |= meaning == KeyMeaning::Function;
+        }
+        if count == 0 && class == Class::Plain && tagged::has_class_of_its_own(object) {
+            self.getters(object)?;
         }
         self.form.close_fields(start, is_function || is_tag && count == 1);
         Ok(())

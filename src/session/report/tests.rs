@@ -1,3 +1,5 @@
+//! What a report shows, and how long it may be.
+
 use serde_json::json;
 
 use super::*;

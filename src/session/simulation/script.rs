@@ -169,7 +169,7 @@ impl World {
         let used = self.rng.u8(..20);
         self.is_overdrawn = recovered.is_none() && used == 0;
         self.set_context();
-        self.apply(Input::TurnEnded(TurnReport { settled, stopped, cpu, recovered }));
+        self.apply(Input::TurnEnded(TurnReport { settled, stopped, stopped_at: None, cpu, recovered }));
     }
 
     /// The promise of a task that waits is awaited, once.
@@ -180,7 +180,8 @@ impl World {
             let name = waiting.name.clone();
             let promise = self.context.root(Rooted::Promise);
             let positions = Positions::default();
-            let awaited = AwaitedPromise { charged_to, promise, name, positions, holder };
+            let awaited =
+                AwaitedPromise { charged_to, promise, name, positions, holder, is_unwrapped: false };
             self.session.state.promises.push(awaited);
         }
     }

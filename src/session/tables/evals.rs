@@ -52,6 +52,8 @@ pub(crate) struct RunningEval {
     pub cpu: Duration,
     /// Set when it is to end as soon as the JavaScript stack is empty.
     pub stop_requested: Option<Stop>,
+    /// Where it was when its turn was ended, as a stack trace.
+    pub stopped_at: Option<String>,
 }
 
 /// The queue and the eval that runs.

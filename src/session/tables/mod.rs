@@ -12,6 +12,7 @@ mod keys;
 mod outbox;
 mod references;
 mod script_calls;
+mod source_maps;
 mod timers;
 
 pub(crate) use background::Background;
@@ -26,4 +27,5 @@ pub(crate) use keys::{KeyedEval, KeyedOutcomes};
 pub(crate) use outbox::{Outbox, OutboxItem};
 pub(crate) use references::{Callable, Freed, References, TooManyRefs};
 pub(crate) use script_calls::{Rejection, ScriptCall, ScriptCalls};
+pub(crate) use source_maps::SourceMaps;
 pub(crate) use timers::Timers;

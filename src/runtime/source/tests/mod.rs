@@ -8,3 +8,4 @@ mod places;
 mod properties;
 mod refusals;
 mod typescript;
+mod whole;

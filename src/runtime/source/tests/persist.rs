@@ -133,7 +133,7 @@ fn permitted_redeclarations_are_not_refused() {
 #[test]
 fn native_refusals_stand() {
     let session = Session::new();
-    for code in ["const a", "let let = 1", "let a = 1; return a", "let a = ;", "const a = 1; new.target"] {
+    for code in ["const a", "let let = 1", "let a = ;", "const a = 1; new.target"] {
         assert!(session.eval(code).starts_with("SyntaxError"), "{code}");
     }
 }

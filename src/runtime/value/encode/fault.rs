@@ -9,6 +9,8 @@ pub(crate) enum Fault {
     Unserializable(String),
     /// It is larger than allowed.
     TooLarge,
+    /// It is a promise that is not settled, or was rejected.
+    Unsettled,
     /// No room for one more function.
     TooManyRefs,
     /// The script was stopped during the walk.

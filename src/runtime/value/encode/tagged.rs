@@ -1,13 +1,14 @@
-//! The objects that have a tag on the wire because JSON cannot represent them.
+//! The objects that JSON cannot represent: most have a tag on the wire, some another form.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use rquickjs::promise::PromiseState;
 use rquickjs::{Array, ArrayBuffer, Object, Value as JsValue};
 
 use super::super::class::copy_bytes;
 use super::super::form::Form;
 use super::super::read;
-use super::{EncodeError, Encoder};
+use super::{EncodeError, Encoder, Fault, WriteResult};
 
 impl<'js, F: Form> Encoder<'_, 'js, F> {
     /// An object with the tag as its only key.
@@ -113,4 +114,43 @@ impl<'js, F: Form> Encoder<'_, 'js, F> {
             Ok(())
         })
     }
+
+    /// What a promise inside of the value was fulfilled with. One that is not settled is for the caller to await.
+    pub(super) fn promise(&mut self, object: &Object<'js>) -> WriteResult {
+        let settled = object.as_value().as_promise().and_then(|promise| match promise.state() {
+            PromiseState::Resolved => promise.result::<JsValue<'js>>(),
+            PromiseState::Pending | PromiseState::Rejected => None,
+        });
+        match settled {
+            Some(value) => {
+                let value = self.guarded(value)?;
+                self.value(&value)
+            }
+            None => Err(EncodeError::new(Fault::Unsettled)),
+        }
+    }
+
+    /// An object of a class that keeps its state to itself is what its getters return.
+    pub(super) fn getters(&mut self, object: &Object<'js>) -> Result<(), EncodeError> {
+        let parts = self.kit_call("gettersOf", object.as_value().clone())?;
+        let Some(parts) = parts.as_array() else { return Ok(()) };
+        let mut count = 0;
+        for index in (0..parts.len()).step_by(2) {
+            let name: String = self.guarded(parts.get(index))?;
+            let value: JsValue<'js> = self.guarded(parts.get(index + 1))?;
+            let place = self.form.key(&F::key_of(&name));
+            if self.value(&value).map_err(|error| error.inside(name.clone()))? {
+                self.take(name.len() + 3 + usize::from(count > 0))?;
+                count += 1;
+            } else {
+                self.form.drop_key(place);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether an object has a prototype beside that of every object.
+pub(super) fn has_class_of_its_own(object: &Object<'_>) -> bool {
+    object.get_prototype().and_then(|prototype| prototype.get_prototype()).is_some()
 }
