@@ -50,10 +50,3 @@ fn problems_of_a_file_are_listed_with_their_places() {
         assert!(done.stderr.contains(expected), "{expected}\n{}", done.stderr);
     }
 }
-
-#[test]
-fn check_needs_something_to_check() {
-    let done = Program::new(["check"]).run();
-    assert_eq!(done.code, 2);
-    assert!(done.stderr.contains("check: --bindings DIR or --mcp FILE is needed"), "{}", done.stderr);
-}

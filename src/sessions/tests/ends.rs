@@ -85,7 +85,7 @@ async fn lost_session_is_over_for_its_connection() {
     let mut client = Client::open(&directory, &ann).await;
     client.eval(&directory, "1").await;
     client.send(&directory, CRASH).await;
-    assert_eq!(client.closing().await, None);
+    assert_eq!(client.closing().await, Some(Closing::Fault));
     assert_eq!(kind(Client::connect(&directory, &ann, Some(client.ticket())).await), "SessionRefused");
     directory.expire().await;
     assert!(directory.len() == 0 && recorded(&directory).await.is_empty());
