@@ -56,7 +56,7 @@ fn compiler_says_what_was_expected() {
         (
             "function",
             "pub fn f() -> scomp::package::Package { scomp::package::Package::new(\"p\").add::<String>() }",
-            "`String` is not a binding function",
+            "String` is not a binding function",
             "expected the name of a function with `#[scomp::binding]`",
         ),
         (
