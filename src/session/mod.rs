@@ -23,6 +23,7 @@ mod fork;
 mod handler_call;
 mod invoke;
 mod pairs;
+mod pending;
 pub(crate) mod positions;
 mod rehost;
 mod report;
@@ -48,9 +49,11 @@ use serde_json::value::RawValue;
 
 use crate::limits::Limits;
 use crate::protocol::client_messages::{Closing, FromClient, ToClient};
+use crate::protocol::fn_ref::FnRef;
 use crate::rpc::ErrorObject;
 use boundary::{FromSession, Observation, SessionInfo, ToSession};
 pub(crate) use control::declarations as control_declarations;
+pub(crate) use pending::{PendingCall, PendingTarget};
 pub(crate) use positions::Positions;
 pub(crate) use roles::{ChargedTo, RefHolder, Requester, Stop, ValueSource};
 pub(crate) use state::{ClientConnection, SessionState};
@@ -68,37 +71,6 @@ pub(crate) type Answer = Result<Box<RawValue>, ErrorObject>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) struct RootId(pub u32);
 
-/// A call to the client that the script made, and that leaves the session when the turn is over or suspended.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct PendingCall {
-    /// The number of the script's call.
-    pub call: u64,
-    /// Who pays for it.
-    pub charged_to: ChargedTo,
-    /// What it reaches.
-    pub target: PendingTarget,
-    /// How many invokes it is inside of.
-    pub depth: u32,
-}
-
-/// What a call to the client reaches.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) enum PendingTarget {
-    /// A binding of the client.
-    Binding(String, crate::protocol::methods::Payload),
-    /// A function of the client.
-    Function(crate::protocol::fn_ref::FnRef, crate::protocol::methods::Payload),
-}
-
-impl PendingTarget {
-    /// What it is called with.
-    fn payload(&self) -> &crate::protocol::methods::Payload {
-        match self {
-            Self::Binding(_, payload) | Self::Function(_, payload) => payload,
-        }
-    }
-}
-
 /// What a call of the script reaches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CallTarget {
@@ -107,16 +79,14 @@ pub(crate) enum CallTarget {
     /// A binding of the client.
     Client(String),
     /// A function of the client or of a handler.
-    Function(crate::protocol::fn_ref::FnRef),
+    Function(FnRef),
 }
 
 impl CallTarget {
     /// Who holds the functions that a call brings.
     pub(crate) fn holder(&self) -> RefHolder {
         match self {
-            Self::Server(_) | Self::Function(crate::protocol::fn_ref::FnRef::Handler(_)) => {
-                RefHolder::Handler
-            }
+            Self::Server(_) | Self::Function(FnRef::Handler(_)) => RefHolder::Handler,
             Self::Client(_) | Self::Function(_) => RefHolder::Client,
         }
     }

@@ -78,11 +78,11 @@ async fn worker_ends_with_its_last_session() {
 async fn sessions_past_the_number_of_workers_share_or_wait() {
     let shared = running(Isolation::Principal, Limits::default(), 1).await;
     let (mut first, _) = open_apart(&shared).await;
-    let mut second = Wire::live(&shared.url).await;
+    let mut second = open(&shared).await;
     assert_eq!(first.eval("globalThis.x = 1").await["result"]["value"], 1);
     assert_eq!(second.eval("typeof x").await["result"]["value"], "undefined");
     let apart = running(Isolation::Session, Limits::default(), 1).await;
-    let _first = Wire::live(&apart.url).await;
+    let _first = open(&apart).await;
     let mut refused = Wire::open(&apart.url).await;
     let answer = refused.request("handshake", serde_json::json!({"protocol": "0.1"})).await;
     assert_eq!(answer["error"]["data"]["kind"], "Busy", "{answer}");

@@ -17,7 +17,11 @@ use support::{Running, Wire, bindings};
 /// The program whose `main` knows workers.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_scomp-serve");
 
+/// Held while processes are started: tests tell theirs from those of others by what is new.
+static STARTING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 async fn running(isolation: Isolation, limits: Limits, workers_max: usize) -> Running {
+    let _starting = STARTING.lock().await;
     let workers = WorkerSettings { workers_max, per_principal_max: 1 };
     let isolation = IsolationSettings {
         isolation,
@@ -61,11 +65,18 @@ fn parent_of(process: &Path) -> Option<u32> {
 
 /// Opens a session, and finds the process that was started for it.
 async fn open_apart(running: &Running) -> (Wire, u32) {
+    let _starting = STARTING.lock().await;
     let before = children_of(std::process::id());
     let wire = Wire::live(&running.url).await;
     let after = children_of(std::process::id());
     let mut new = after.into_iter().filter(|process| !before.contains(process) && is_worker(*process));
     (wire, new.next().unwrap())
+}
+
+/// Opens a session in the process that it is given.
+async fn open(running: &Running) -> Wire {
+    let _starting = STARTING.lock().await;
+    Wire::live(&running.url).await
 }
 
 fn is_worker(process: u32) -> bool {

@@ -116,6 +116,6 @@ test('a value fits in a line', () => {
   assert.equal(preview('x'.repeat(200)).length, 81);
 });
 
-test('an age is told in one unit', () => {
+test('an age is shown in one unit', () => {
   assert.deepEqual([5, 1500, 119_000, 7_200_000].map(ago), ['5 ms ago', '1 s ago', '1 min ago', '2 h ago']);
 });

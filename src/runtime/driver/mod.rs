@@ -366,7 +366,7 @@ impl Driver {
                 engine.poll_counter.poll_within(count);
             }
             if guest.meter.stopped().is_some() {
-                // It could not be told while its heap was away.
+                // The request could not reach it while its heap was away.
                 engine.poll_counter.poll_within(1);
             }
             guest.meter.resume_slice();
