@@ -28,7 +28,7 @@ pub enum Isolation {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WorkerSettings {
-    /// Processes in all. Past it sessions share those of their own principal; where there is none, `Busy`.
+    /// Processes in all. Past it sessions share those of their own principal; without one of these, `Busy`.
     pub workers_max: usize,
     /// Processes of one principal. Its further sessions share them.
     #[schemars(extend("x-default" = "as many as there are cores", "x-example" = 2))]

@@ -173,7 +173,7 @@ impl Directory {
         Ok(())
     }
 
-    /// A place in the account of the principal. Where there is none, its sessions without a connection give way, the
+    /// A place in the account of the principal. Where it is full, its sessions without a connection give way, the
     /// longest detached first.
     async fn take_slot(&self, principal: &Principal) -> Result<SessionSlot, QuotaExceeded> {
         loop {

@@ -42,7 +42,7 @@ impl SharedCatalogs {
         })
     }
 
-    /// Puts the catalog in the place of its name; `false` if there is none of that version.
+    /// Puts the catalog in the place of its name; `false` if it is not kept.
     pub(crate) fn restore(&self, place: &mut Arc<Catalog>) -> bool {
         let found = self.get(place.version()).cloned();
         let is_found = found.is_some();

@@ -81,5 +81,6 @@ async fn open(running: &Running) -> Wire {
 
 fn is_worker(process: u32) -> bool {
     let line = std::fs::read_to_string(format!("/proc/{process}/cmdline")).unwrap_or_default();
-    line.split('\0').nth(1) == Some("worker")
+    // A probe has further arguments.
+    line.split_terminator('\0').skip(1).eq(["worker"])
 }

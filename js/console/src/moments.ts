@@ -62,7 +62,7 @@ export function showMoments(link: Link, note: (text: string) => void): void {
     'click',
     attempt(async (client) => {
       const checkpoints = await client.checkpoints();
-      const none = h('li', { class: 'quiet-text' }, 'There is none yet.');
+      const none = h('li', { class: 'quiet-text' }, 'No checkpoint yet.');
       byId('checkpoints').replaceChildren(...(checkpoints.length === 0 ? [none] : checkpoints.map(item).reverse()));
       dialog.showModal();
     }),

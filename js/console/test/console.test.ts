@@ -79,7 +79,7 @@ test('the session goes back to a checkpoint, and a fork opens in another tab', a
   const { page } = shown;
   await run(page, 'let moment = 1');
   await page.click('#rewind');
-  await page.getByText('There is none yet.').waitFor();
+  await page.getByText('No checkpoint yet.').waitFor();
   await page.locator('#rewind-dialog').getByRole('button', { name: 'Close' }).click();
   await page.click('#checkpoint');
   await page.getByText('This moment is checkpoint 1.').waitFor();
