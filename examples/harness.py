@@ -4,7 +4,7 @@
 #   pip install ./python && python examples/harness.py
 #
 # attempt 1: ReferenceError: getOrdr is not defined (did you mean getOrder?)
-# attempt 2: TypeError: cannot read property 'total' of null
+# attempt 2: TypeError: cannot read property 'total' of null: order is null
 # notified: order o_001 is 142.5
 # attempt 3: 142.5
 import sys

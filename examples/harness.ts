@@ -4,7 +4,7 @@
 //   npx --prefix js tsx examples/harness.ts
 //
 // attempt 1: ReferenceError: getOrdr is not defined (did you mean getOrder?)
-// attempt 2: TypeError: cannot read property 'total' of null
+// attempt 2: TypeError: cannot read property 'total' of null: order is null
 // notified: order o_001 is 142.5
 // attempt 3: 142.5
 import { RemoteError, connect } from '../js/sdk/src/index.js';
